@@ -120,6 +120,23 @@ impl HostCounters {
         [self.reads, self.read_bytes, self.writes, self.written_bytes]
     }
 
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// What came since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
+    fn with(self, other: Self, by: fn(u64, u64) -> u64) -> Self {
+        let (mine, others) = (self.words(), other.words());
+        Self::from_words(std::array::from_fn(|at| by(mine[at], others[at])))
+    }
+
     pub(crate) const fn from_words(words: [u64; Self::WORDS]) -> Self {
         let [reads, read_bytes, writes, written_bytes] = words;
         Self { reads, read_bytes, writes, written_bytes }

@@ -30,6 +30,7 @@ mod frontier;
 mod ftl;
 pub mod fuzz;
 mod geometry;
+mod host_tallies;
 mod image;
 mod injection;
 mod location;
@@ -66,6 +67,7 @@ pub use flash::{
 };
 pub use ftl::recovery::Recovery;
 pub use geometry::{Geometry, MIN_SIZE_BYTES, UNIT_BYTES};
+pub use host_tallies::{HOST_TALLIES, HostTally};
 pub use image::namespaces::{
     ACCESS_STATE_BYTES, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES,
 };

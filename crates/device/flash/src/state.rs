@@ -7,7 +7,8 @@ use crate::counters::{Cause, CauseCounters, FlashCounters, HostCounters, HostIo}
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
 use crate::geometry::PageId;
-use crate::image::layout::Layout;
+use crate::host_tallies::{HostTally, TallyLines};
+use crate::image::layout::{Layout, Range};
 use crate::location::{EntryIndex, Location};
 use crate::protected::{Backing, Protected};
 use crate::sanitize::{Sanitize, SanitizeState};
@@ -33,6 +34,8 @@ const SANITIZE: usize = 512;
 const SANITIZE_PATTERN: usize = 520;
 const SANITIZED_AT: usize = 528;
 const SANITIZE_PLACE: u64 = 5 << 60;
+/// Counters of hosts' commands that a close is about to set, behind a word that says so.
+const FOLD: usize = 576;
 const COUNTERS: usize = 1024;
 
 /// Words for each cause, some of them for counters to come.
@@ -43,6 +46,8 @@ const CAUSE_BYTES: usize = 64;
 const HOST: usize = COUNTERS + Cause::ALL.len() * CAUSE_BYTES;
 /// Entries of the error log, behind those. Zero in an image that was made before they were counted.
 const ERRORS: usize = HOST + HostCounters::WORDS * 8;
+/// All of them. Lines of [threads](crate::host_tallies) begin in the next page.
+const WORDS_BYTES: u64 = 4096;
 const _: () = assert!(ERRORS + 8 <= 2 * COUNTERS, "what the checksum covers");
 
 /// Salt of the synced word's check, so that a word of another table never passes as it.
@@ -69,6 +74,10 @@ pub struct PowerHistory {
 pub(crate) struct State {
     words: Protected,
     counters: FlashCounters,
+    /// Commands of hosts that threads count by themselves.
+    lines: TallyLines,
+    /// What the counters contain of them: it is no part of the words.
+    tallied: HostCounters,
 }
 
 impl State {
@@ -76,7 +85,8 @@ impl State {
     pub(crate) const POWER_CYCLES_AT: u64 = POWER_CYCLES as u64;
 
     pub(crate) fn open(backing: &Backing, layout: &Layout) -> Result<Self, FlashError> {
-        let words = backing.map(layout.state)?;
+        let words = backing.map(Range { len: WORDS_BYTES, ..layout.state })?;
+        let lines = TallyLines::open(backing, layout.state)?;
         let mut counters = FlashCounters::default();
         counters.accepted_bytes = words.word(ACCEPTED_BYTES);
         counters.media_errors = words.word(MEDIA_ERRORS);
@@ -84,9 +94,60 @@ impl State {
             let word = |i| words.word(counter_at(cause, i));
             counters[cause] = CauseCounters::from_words(std::array::from_fn(word));
         }
-        counters.host = HostCounters::from_words(std::array::from_fn(|i| words.word(HOST + i * 8)));
         counters.error_entries = words.word(ERRORS);
-        Ok(Self { words, counters })
+        let mut state = Self { words, counters, lines, tallied: HostCounters::default() };
+        // In a closed image they are zero, whatever a damaged one says.
+        if !state.is_clean() {
+            state.tallied = state.lines.sum();
+        }
+        state.counters.host = state.host_words(HOST).plus(state.tallied);
+        if state.is_folding() {
+            state.counters.host = state.host_words(FOLD + 8);
+        }
+        Ok(state)
+    }
+
+    fn host_words(&self, at: usize) -> HostCounters {
+        HostCounters::from_words(std::array::from_fn(|i| self.words.word(at + i * 8)))
+    }
+
+    fn set_host_words(&mut self, at: usize, counters: HostCounters) {
+        for (i, word) in counters.words().into_iter().enumerate() {
+            self.words.set_word(at + i * 8, word);
+        }
+    }
+
+    /// Whether a kill interrupted a [fold](Self::fold).
+    fn is_folding(&self) -> bool {
+        !self.is_clean() && self.words.word(FOLD) != 0
+    }
+
+    /// Adds what threads counted to the words, so that any version of the program finds it there. A kill leaves all of it or none.
+    fn fold(&mut self) {
+        if !self.is_folding() {
+            let tallied = self.lines.sum();
+            if tallied == HostCounters::default() {
+                return;
+            }
+            self.set_host_words(FOLD + 8, self.host_words(HOST).plus(tallied));
+            self.words.set_word(FOLD, 1);
+        }
+        let all = self.host_words(FOLD + 8);
+        self.set_host_words(HOST, all);
+        self.lines.clear();
+        (self.counters.host, self.tallied) = (all, HostCounters::default());
+        self.words.set_word(FOLD, 0);
+    }
+
+    /// The line of a thread that counts commands of hosts by itself.
+    pub(crate) fn tally(&self, thread: usize) -> HostTally {
+        self.lines.tally(thread)
+    }
+
+    /// Counts what came to the lines.
+    pub(crate) fn count_tallied(&mut self, more: HostCounters) {
+        self.tallied = self.tallied.plus(more);
+        self.counters.host = self.counters.host.plus(more);
     }
 
     /// A reader of the [version](Self::note_change) that the writer of the image has.
@@ -159,9 +220,7 @@ impl State {
         }
         self.counters = from.counters;
         Cause::ALL.into_iter().for_each(|cause| self.keep(cause));
-        for (i, word) in self.counters.host.words().into_iter().enumerate() {
-            self.words.set_word(HOST + i * 8, word);
-        }
+        self.set_host_words(HOST, self.counters.host);
         self.words.set_word(ERRORS, self.counters.error_entries);
     }
 
@@ -172,6 +231,12 @@ impl State {
 
     /// From here on the device counts as in use, until [`State::close`].
     pub(crate) fn begin_power_cycle(&mut self, was_clean: bool) {
+        if self.is_clean() {
+            self.lines.clear();
+            self.words.set_word(FOLD, 0);
+        } else if self.is_folding() {
+            self.fold();
+        }
         self.words.set_word(CLEAN, 0);
         self.add(POWER_CYCLES, 1);
         self.add(UNSAFE_SHUTDOWNS, u64::from(!was_clean));
@@ -199,6 +264,7 @@ impl State {
 
     /// Marks an orderly close.
     pub(crate) fn close(&mut self) {
+        self.fold();
         let sum = self.checksum();
         self.words.set_word(CHECKSUM, sum);
         self.words.set_word(CLEAN, IS_CLEAN);
@@ -325,14 +391,16 @@ impl State {
     /// At most two words a command, which a kill leaves as they are.
     #[inline]
     pub(crate) fn count_host(&mut self, io: HostIo, commands: u64, bytes: u64) {
-        let host = &mut self.counters.host;
-        let (first, count, sum) = match io {
-            HostIo::Read => (HOST, &mut host.reads, &mut host.read_bytes),
-            HostIo::Write => (HOST + 16, &mut host.writes, &mut host.written_bytes),
+        let (host, tallied) = (&mut self.counters.host, &self.tallied);
+        let (first, count, sum, tallied, tallied_sum) = match io {
+            HostIo::Read => (HOST, &mut host.reads, &mut host.read_bytes, tallied.reads, tallied.read_bytes),
+            HostIo::Write => {
+                (HOST + 16, &mut host.writes, &mut host.written_bytes, tallied.writes, tallied.written_bytes)
+            }
         };
         add(count, commands);
         add(sum, bytes);
-        let (count, sum) = (*count, *sum);
+        let (count, sum) = (count.saturating_sub(tallied), sum.saturating_sub(tallied_sum));
         if commands > 0 {
             self.words.set_word(first, count);
         }

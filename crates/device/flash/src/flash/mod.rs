@@ -29,13 +29,14 @@ use byway_link::FlashProfile;
 use byway_sys::{ImageFile, WriteFault};
 
 use crate::areas::AreaTable;
-use crate::counters::{Cause, FlashCounters, HostIo};
+use crate::counters::{Cause, FlashCounters, HostCounters, HostIo};
 use crate::error::FlashError;
 use crate::event::{FlashEvent, Reporter};
 use crate::flash::following::Following;
 use crate::ftl::Ftl;
 use crate::ftl::recovery::Recovery;
 use crate::geometry::{Geometry, UNIT_BYTES};
+use crate::host_tallies::{HOST_TALLIES, HostTally};
 use crate::image::layout::Layout;
 use crate::image::namespaces::{Entry, ExtentId, NamespaceTable};
 use crate::image::superblock::Superblock;
@@ -195,6 +196,21 @@ impl Flash {
     pub fn count_host(&mut self, io: HostIo, commands: u64, bytes: u64) {
         if self.phase == Phase::Open {
             self.ftl.state.count_host(io, commands, bytes);
+        }
+    }
+
+    /// The line in which thread `thread` of [`HOST_TALLIES`](crate::HOST_TALLIES) counts commands of hosts by itself. `None` where nothing
+    /// is counted. One thread at a time has it.
+    #[must_use]
+    pub fn host_tally(&self, thread: usize) -> Option<HostTally> {
+        let is_counted = self.phase == Phase::Open && !self.backing.is_read_only() && thread < HOST_TALLIES;
+        is_counted.then(|| self.ftl.state.tally(thread))
+    }
+
+    /// Adds to the counters what came to the lines of threads.
+    pub fn count_tallied(&mut self, more: HostCounters) {
+        if self.phase == Phase::Open {
+            self.ftl.state.count_tallied(more);
         }
     }
 

@@ -14,3 +14,4 @@ mod namespaces;
 mod readers;
 mod retention;
 mod spares;
+mod tallies;

@@ -22,6 +22,7 @@ mod deferred;
 mod delegated;
 mod error;
 mod external;
+mod fast_path;
 mod fused;
 mod group_commit;
 mod id;
@@ -43,11 +44,13 @@ pub use byway_flash::{FinishedSync, PendingSync};
 pub use capsules::{ConnectError, Overrun, Posted};
 pub use controller::{Controller, Next};
 pub use counting::{
-    CommandSnapshot, CommandStalls, CommandType, Histogram, QueueKind, QueueOf, StallSnapshot,
+    CommandSnapshot, CommandStalls, CommandType, Histogram, QueueKind, QueueOf, StallSnapshot, Tally,
+    TallyCounts,
 };
 pub use data_use::admin_moves_data;
 pub use delegated::{DELEGATED_COMMANDS, DelegatedQueue, DelegatedTo, Gathered};
 pub use error::CommandError;
+pub use fast_path::{FastAnswer, FastCommand, FastPath};
 pub use fused::FusedCommand;
 pub use id::ControllerId;
 pub use limits::{

@@ -16,6 +16,7 @@ use byway_spec::Command;
 use byway_spec::base::ana::AnaState;
 use byway_sys::Wakeup;
 
+use crate::capsule_queue::CapsuleQueue;
 use crate::core::Core;
 use crate::engine_events::EngineEvents;
 use crate::executor::Executor;
@@ -38,7 +39,7 @@ impl Capsules {
     }
 
     #[inline]
-    fn executor(&self) -> &Executor {
+    pub(crate) fn executor(&self) -> &Executor {
         self.0.executor()
     }
 
@@ -119,12 +120,12 @@ impl Capsules {
 
 /// Turns a panic of the device's code, which has poisoned the run lock, into an error.
 #[inline]
-fn contain<R>(work: impl FnOnce() -> Result<R, Failed>) -> Result<R, Failed> {
+pub(crate) fn contain<R>(work: impl FnOnce() -> Result<R, Failed>) -> Result<R, Failed> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Failed::Panicked))
 }
 
 fn with<R>(executor: &Executor, core: &mut Core, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> R {
-    let done = work(&mut CapsuleDevice { core });
+    let done = work(&mut CapsuleDevice { core, executor });
     if core.fabric.wants_sync() {
         executor.request_sync();
     }
@@ -136,6 +137,7 @@ fn with<R>(executor: &Executor, core: &mut Core, work: impl FnOnce(&mut CapsuleD
 #[derive(Debug)]
 pub struct CapsuleDevice<'a> {
     core: &'a mut Core,
+    executor: &'a Executor,
 }
 
 impl CapsuleDevice<'_> {
@@ -172,8 +174,23 @@ impl CapsuleDevice<'_> {
         self.core.subsystem.set_ana_state(port, nsid, state)
     }
 
+    /// Grants a queue what it may execute without the run lock, unless it has that right.
+    #[inline]
+    pub fn grant(&mut self, (id, qid): (ControllerId, u16), queue: &mut CapsuleQueue) {
+        queue.renew(self.core, |core, path| {
+            let Core { subsystem, fabric, .. } = core;
+            fabric.controller(id).is_some_and(|controller| controller.grant_fast_path(subsystem, qid, path))
+        });
+    }
+
+    /// Ends the rights of a queue whose connection ends.
+    pub fn revoke(&mut self, queue: &mut CapsuleQueue) {
+        queue.close(self.core);
+    }
+
     /// Removes a controller.
     pub fn detach(&mut self, id: ControllerId) {
+        self.core.end_grants(self.executor);
         let Core { subsystem, fabric, .. } = &mut *self.core;
         fabric.detach(subsystem, id);
     }
@@ -194,6 +211,7 @@ impl CapsuleDevice<'_> {
 
     /// Disconnects a queue of a controller.
     pub fn disconnect(&mut self, id: ControllerId, qid: u16) {
+        self.core.end_grants(self.executor);
         let Core { subsystem, fabric, .. } = &mut *self.core;
         fabric.controller(id).into_iter().for_each(|controller| controller.disconnect(subsystem, qid));
     }
@@ -302,6 +320,7 @@ impl CapsuleDevice<'_> {
 
     /// Writes 4 bytes of a controller's registers.
     pub fn write_register(&mut self, id: ControllerId, offset: u32, value: u32) {
+        self.core.end_grants(self.executor);
         let Core { subsystem, fabric, .. } = &mut *self.core;
         if let Some(FabricContext { controller, doorbells, .. }) = fabric.context(id, None) {
             controller.write_register(subsystem, doorbells, offset, value);
@@ -324,6 +343,7 @@ impl CapsuleDevice<'_> {
 
     /// A controller's keep alive timeout has expired.
     pub fn expire(&mut self, id: ControllerId) {
+        self.core.end_grants(self.executor);
         self.core.fabric.controller(id).into_iter().for_each(Controller::expire);
     }
 }

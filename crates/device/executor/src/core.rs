@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use byway_controller::{Controller, Subsystem};
+use byway_controller::{Controller, Subsystem, TallyCounts};
 use byway_dma::DmaView;
 use byway_link::Meter;
 use byway_sys::Mapping;
@@ -20,6 +20,8 @@ pub(crate) struct Core {
     pub device_memory: Option<Arc<Mapping>>,
     /// Controllers of hosts over fabrics.
     pub fabric: FabricControllers,
+    /// What was counted of each serving thread's tally.
+    pub tallied: Box<[TallyCounts]>,
 }
 
 impl Core {

@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod capsule_queue;
 mod capsules;
 mod clock;
 mod core;
@@ -24,11 +25,14 @@ mod parker;
 mod queue_threads;
 mod remote;
 mod remote_front;
+mod serving_threads;
 mod snapshot;
 mod threads;
 mod window;
 mod windows;
 
+pub use byway_controller::{FastAnswer, FastCommand};
+pub use capsule_queue::{CapsuleQueue, ServingThread};
 pub use capsules::{CapsuleDevice, Capsules};
 pub use device::Embedded;
 pub use engine_events::{EngineEvents, WatchedBy};

@@ -13,6 +13,9 @@ use parking_lot::Mutex;
 
 const NS_PER_MS: u64 = 1_000_000;
 
+/// Precision of the time of a host's last command: 1 ms. A keep alive timeout is at least 100 times as long.
+const HEARD_NS: u64 = NS_PER_MS;
+
 /// Unauthenticated associations of a subsystem, at most: half of the controllers.
 const UNAUTHENTICATED_MAX: usize = MAX_CONTROLLERS as usize / 2;
 
@@ -71,9 +74,13 @@ impl Association {
         }
     }
 
-    /// Notes the time of a command.
+    /// Notes the time of a command, if [`HEARD_NS`] have passed since the last one: connections on other threads read the same line for
+    /// each of their commands.
+    #[inline]
     pub fn heard(&self, now_ns: u64) {
-        self.heard_ns.store(now_ns, Relaxed);
+        if now_ns.saturating_sub(self.heard_ns.load(Relaxed)) >= HEARD_NS {
+            self.heard_ns.store(now_ns, Relaxed);
+        }
     }
 
     /// Sets the keep alive timeout; 0 is off.
@@ -95,7 +102,8 @@ impl Association {
     pub fn deadline_ns(&self) -> Option<u64> {
         let timeout_ms = self.keep_alive_ms.load(Relaxed);
         let timeout_ns = u64::from(timeout_ms) * NS_PER_MS;
-        (timeout_ms > 0).then(|| self.heard_ns.load(Relaxed).saturating_add(timeout_ns))
+        let heard_ns = self.heard_ns.load(Relaxed).saturating_add(HEARD_NS);
+        (timeout_ms > 0).then(|| heard_ns.saturating_add(timeout_ns))
     }
 
     /// Ends it: the admin queue is gone.

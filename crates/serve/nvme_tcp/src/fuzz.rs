@@ -74,7 +74,7 @@ impl SocketlessTarget {
         let port = (!to_discovery).then_some(PortId(1));
         let endpoints = Endpoints { from: address(), to: address(), port };
         let pipe = Arc::<Pipe>::default();
-        let connection = Connection::new(pipe.clone(), self.target.clone(), endpoints, now_ns);
+        let connection = Connection::new(pipe.clone(), self.target.clone(), endpoints, 0, now_ns);
         SocketlessConnection { connection, pipe, buffer: vec![0; BUFFER_BYTES], is_closed: false }
     }
 

@@ -35,6 +35,14 @@ impl Outbox {
         bytes <= FREE_BYTES || self.share.take(bytes)
     }
 
+    /// Gives back what [`admits`](Self::admits) reserved for a command that is not executed.
+    #[cold]
+    pub fn retract(&mut self, bytes: usize) {
+        if bytes > FREE_BYTES {
+            self.share.give(bytes);
+        }
+    }
+
     /// The bytes to send next.
     pub fn pending(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()

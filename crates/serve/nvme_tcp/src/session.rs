@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use byway_executor::CapsuleDevice;
+use byway_executor::{CapsuleDevice, CapsuleQueue};
 use byway_nvme_tcp::{IcReq, Incoming, Offer, Reader, Violation};
 use byway_spec::tcp::PduType;
 
@@ -97,7 +97,28 @@ impl Session {
         }
     }
 
-    /// The same after the device failed: only an admin queue is served, which may read CSTS.
+    /// The same as far as commands need no run lock; whether what follows needs it.
+    ///
+    /// # Errors
+    /// Why the connection ends.
+    pub fn receive_fast(
+        &mut self,
+        input: &mut &[u8],
+        fast: (&Subsystem, &mut CapsuleQueue),
+        now_ns: u64,
+    ) -> Result<bool, CloseReason> {
+        let Phase::Established(established) = &mut self.phase else { return Ok(true) };
+        established.receive_fast(input, &mut self.out, fast, now_ns)
+    }
+
+    /// Grants the queue what it may execute without the run lock.
+    pub fn grant(&self, device: &mut CapsuleDevice<'_>, fast: &mut CapsuleQueue) {
+        if let Some(established) = self.established() {
+            established.grant(device, fast);
+        }
+    }
+
+    /// As [`Self::receive`], after the device failed: only an admin queue is served, which may read CSTS.
     ///
     /// # Errors
     /// Why the connection ends.

@@ -3,11 +3,11 @@
 //! A connection belongs to one subsystem from its Connect on.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use byway_controller::PortId;
-use byway_executor::{CapsuleDevice, Capsules};
+use byway_executor::{CapsuleDevice, CapsuleQueue, Capsules, ServingThread};
 use byway_fabrics::Nqn;
 use byway_fabrics::tls::TlsPsk;
 use parking_lot::{Mutex, RwLock};
@@ -35,6 +35,8 @@ pub struct Subsystem {
     keys: RwLock<Arc<Keys>>,
     /// TLS keys that authentications generated, oldest first.
     generated: Mutex<VecDeque<TlsPsk>>,
+    /// By number: threads with I/O queues, which execute commands without the run lock.
+    threads: Mutex<Vec<Weak<ServingThread>>>,
     /// The subsystem was removed from the target.
     closed: AtomicBool,
     /// The device's failure was reported.
@@ -53,6 +55,7 @@ impl Subsystem {
             ports: RwLock::new(ports),
             keys: RwLock::new(Arc::new(Keys { dhchap, tls })),
             generated: Mutex::new(VecDeque::new()),
+            threads: Mutex::default(),
             closed: AtomicBool::new(false),
             is_failure_reported: AtomicBool::new(false),
         }
@@ -163,6 +166,19 @@ impl Subsystem {
             Ok(worked) => Some(worked),
             Err(_) => is_begun.then_some(Err(CloseReason::DeviceFailed)),
         }
+    }
+
+    /// Rights for an I/O queue that thread `thread` serves. `None` where every command takes the run lock.
+    pub fn fast_queue(&self, thread: usize) -> Option<Box<CapsuleQueue>> {
+        let mut threads = self.threads.lock();
+        let len = threads.len().max(thread + 1);
+        threads.resize_with(len, Weak::new);
+        let here = match threads[thread].upgrade() {
+            Some(here) => here,
+            None => self.device.serving_thread()?,
+        };
+        threads[thread] = Arc::downgrade(&here);
+        Some(Box::new(CapsuleQueue::new(here)))
     }
 
     /// Whether it was removed from the target.

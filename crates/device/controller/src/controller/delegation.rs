@@ -39,6 +39,21 @@ impl Controller {
             && !subsystem.has_engines()
     }
 
+    /// Whether the host chose admin commands alone.
+    pub(crate) fn is_admin_only(&self) -> bool {
+        self.registers.is_admin_only()
+    }
+
+    /// Whether the host chose every I/O command set.
+    pub(crate) fn serves_all_sets(&self) -> bool {
+        self.registers.serves_all_sets()
+    }
+
+    /// Whether it went through every reset of the subsystem.
+    pub(crate) fn follows(&self, subsystem: &Subsystem) -> bool {
+        self.resets_seen == subsystem.resets()
+    }
+
     /// Puts a delegated queue pair back. Everything it gathered has been executed and completed.
     pub fn reclaim(&mut self, queue: Box<DelegatedQueue>) {
         let parts = queue.into_parts();

@@ -30,6 +30,16 @@ impl Counted {
         self.opcode
     }
 
+    /// Of a command whose data moves by a transport's descriptor.
+    pub(super) const fn of_transport(opcode: u8) -> Self {
+        Self { pointer: Pointer::Sgl, opcode }
+    }
+
+    /// Of a command with its data in its capsule.
+    pub(super) const fn of_inline(opcode: u8) -> Self {
+        Self { pointer: Pointer::Inline, opcode }
+    }
+
     /// Of a command that came with an inline payload, or without.
     #[inline]
     pub fn of(command: &Command, is_inline: bool) -> Self {

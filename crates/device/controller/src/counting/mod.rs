@@ -10,6 +10,7 @@ mod host_io;
 mod io_counters;
 mod kind;
 mod stalls;
+mod tally;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,6 +29,7 @@ use kind::Kind;
 pub use kind::QueueKind;
 pub(crate) use stalls::StallCounters;
 pub use stalls::{CommandStalls, QueueOf, StallSnapshot};
+pub use tally::{Tally, TallyCounts};
 
 /// Status code types (SCT).
 const STATUS_TYPES: usize = 8;

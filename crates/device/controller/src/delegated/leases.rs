@@ -10,7 +10,7 @@ use crate::subsystem::Subsystem;
 
 /// A lease of each namespace that the queue has stored to, where one was to be had.
 #[derive(Debug, Default)]
-pub(super) struct QueueLeases(Vec<Place>);
+pub(crate) struct QueueLeases(Vec<Place>);
 
 /// A namespace that the queue has stored to.
 #[derive(Debug)]
@@ -40,8 +40,26 @@ impl QueueLeases {
         self.0.iter().find(|place| place.nsid == nsid)?.lease.as_ref()
     }
 
+    /// Stores a value by the lease of a namespace; false where that takes the run lock.
+    #[inline]
+    pub(crate) fn put(&self, nsid: u32, key: &Key, value: &[u8]) -> bool {
+        self.get(nsid).is_some_and(|lease| lease.put(key, value))
+    }
+
+    /// Whether there is a lease of a namespace.
+    #[inline]
+    pub(crate) fn has(&self, nsid: u32) -> bool {
+        self.get(nsid).is_some()
+    }
+
+    /// Whether there is a lease of a namespace, or was none asked for yet.
+    #[inline]
+    pub(crate) fn may_have(&self, nsid: u32) -> bool {
+        self.0.iter().find(|place| place.nsid == nsid).is_none_or(|place| place.lease.is_some())
+    }
+
     /// The lease of a namespace, opened at its first store.
-    pub(super) fn open(&mut self, nsid: u32, kv: &mut KvNamespace, flash: &mut Flash) -> Option<LeaseId> {
+    pub(crate) fn open(&mut self, nsid: u32, kv: &mut KvNamespace, flash: &mut Flash) -> Option<LeaseId> {
         if !self.0.iter().any(|place| place.nsid == nsid) {
             let lease = kv.open_lease(flash);
             let lease = lease.map(|handle| QueueLease { handle, image: flash.image_watch() });
@@ -62,7 +80,7 @@ impl QueueLeases {
     }
 
     /// Ends them.
-    pub(super) fn close(&mut self, subsystem: &mut Subsystem) {
+    pub(crate) fn close(&mut self, subsystem: &mut Subsystem) {
         for Place { nsid, lease } in self.0.drain(..) {
             if let (Some(lease), Some((Namespace::Kv(kv), flash))) = (lease, subsystem.parts_of(nsid)) {
                 kv.close_lease(flash, lease.handle.id());

@@ -27,7 +27,7 @@ use crate::subsystem::BlockAccess;
 use crate::ticket::Ticket;
 
 pub use gather::Gathered;
-use leases::QueueLeases;
+pub(crate) use leases::QueueLeases;
 use unlocked::Uncounted;
 
 /// Most commands gathered before they are executed.

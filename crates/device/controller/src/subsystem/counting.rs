@@ -1,6 +1,6 @@
 //! Counting the commands of hosts: for SMART always, by type where metrics are on.
 
-use byway_flash::{HostIo, StallCause};
+use byway_flash::{HostCounters, HostIo, StallCause};
 use byway_spec::Status;
 
 use super::Subsystem;
@@ -93,6 +93,13 @@ impl Subsystem {
         if let Some(HostCommand { io, .. }) = HostCommand::of(counted.opcode()) {
             self.flash.count_host(io, commands, bytes);
         }
+    }
+
+    /// Counts commands that serving threads executed without the run lock, and counted in their tallies.
+    pub(crate) fn count_tallied(&mut self, more: HostCounters) {
+        self.io.note_many(Counted::RETRIEVED_BY_CAPSULE, more.reads);
+        self.io.note_many(Counted::STORED_IN_CAPSULE, more.writes);
+        self.flash.count_tallied(more);
     }
 
     /// Counts a stored value for SMART whose bytes came in commands or in device memory.

@@ -43,11 +43,17 @@ impl ReadPermit {
         &self.reader
     }
 
+    /// Whether the permit has ended.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.version.load(Ordering::Acquire) != self.granted
+    }
+
     /// Fills `into` from byte `at` of the namespace. `None` where only the subsystem can say what the command's result is: the permit has
     /// ended, or the reader cannot vouch for the bytes.
     #[inline]
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Option<FlashReads> {
-        let is_granted = || self.version.load(Ordering::Acquire) == self.granted;
+        let is_granted = || !self.has_ended();
         validated(1, is_granted, |granted| if *granted { self.reader.read(at, into) } else { None }).flatten()
     }
 }

@@ -33,7 +33,11 @@ impl Core {
         let (controller, subsystem, doorbells) =
             (&mut self.controller, &mut self.subsystem, &executor.doorbells);
         match post {
-            Post::Write { offset, value } => controller.write_register(subsystem, doorbells, offset, value),
+            Post::Write { offset, value } => {
+                // It may reset the subsystem.
+                executor.serving_threads.grants().end();
+                controller.write_register(subsystem, doorbells, offset, value);
+            }
             Post::Reset => {
                 controller.reset_function(subsystem, doorbells);
                 self.memory.refresh();

@@ -13,6 +13,7 @@ use tracing::debug;
 use super::Executor;
 use crate::core::Core;
 use crate::delegated::{AFTER_ITS_COMMAND, AFTER_REFUSAL, Delegated, Polled, QueueCell};
+use crate::serving_threads::reader_of_queue;
 use crate::snapshot::ABSORB_NS;
 
 /// The result of serving a delegated queue.
@@ -150,7 +151,7 @@ impl Executor {
         if queue.execute_unlocked() {
             return true;
         }
-        let reader = usize::from(queue.qid());
+        let reader = reader_of_queue(queue.qid());
         queue.begins_with_get()
             && self.core.read(reader, |subsystem| queue.execute_shared(subsystem)) == Some(true)
     }
@@ -186,7 +187,7 @@ impl Executor {
             let mut meter = Meter::new(&self.profile);
             meter.set_ledger(core.meter.is_counting());
             self.delegation.insert(qid);
-            self.core.add_reader(usize::from(qid));
+            self.core.add_reader(reader_of_queue(qid));
             Some(Box::new(Delegated { queue, memory: self.space.view(), meter, absorbed_ns: 0 }))
         };
         *to = self.core.run(take, |core| core.run_now(self)).flatten();

@@ -48,6 +48,7 @@ use crate::options::{Failed, Hosts, RunBy, RunOptions, StartError};
 use crate::parker::Parker;
 use crate::queue_threads::QueueThreads;
 use crate::remote::Remote;
+use crate::serving_threads::{ServingThreads, readers};
 use crate::windows::{CMB_BYTES, Windows, map_byte_memory, own_memory};
 
 /// All queue pairs that a controller can have, with that of admin commands.
@@ -82,6 +83,8 @@ pub struct Executor {
     group_commit: GroupCommit,
     /// Wake the threads that serve fabric connections.
     fabric_notifiers: Mutex<Vec<Weak<Wakeup>>>,
+    /// Threads that execute commands of fabrics without the run lock.
+    serving_threads: ServingThreads,
     external: ExternalEngines,
 }
 
@@ -202,10 +205,19 @@ impl Executor {
         let windows = Windows::new(&mut subsystem);
         let (hints, is_counting) = (subsystem.hints(), subsystem.counts_commands());
         let fabric = FabricControllers::new(&profile);
-        let core = Core { subsystem, controller, memory: space.view(), meter, device_memory: None, fabric };
+        let serving_threads = ServingThreads::new(&subsystem, options.delegable_queues() > 0);
+        let core = Core {
+            subsystem,
+            controller,
+            memory: space.view(),
+            meter,
+            device_memory: None,
+            fabric,
+            tallied: serving_threads.counts(),
+        };
         Ok(Self {
             owner: OwnerProcess::current(),
-            core: Guarded::with_readers(core, usize::from(options.delegable_queues())),
+            core: Guarded::with_readers(core, readers(options.delegable_queues())),
             space,
             doorbells: side.doorbells,
             vectors: Vectors::new(options.run_by == RunBy::Thread),
@@ -225,11 +237,12 @@ impl Executor {
             last_run: LastRun::default(),
             group_commit: GroupCommit::default(),
             fabric_notifiers: Mutex::default(),
+            serving_threads,
             external: side.external,
         })
     }
 
-    /// Runs `work` under the run lock with every queue in the controller.
+    /// Runs `work` under the run lock with every queue in the controller, and no right to execute without the lock.
     pub(crate) fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
         self.check_process()?;
         let mut work = Some(work);
@@ -242,6 +255,7 @@ impl Executor {
                 if were_delegated {
                     core.run_now(self);
                 }
+                core.end_grants(self);
                 work.take().map(|work| work(core))
             };
             let done = self.core.run(attempt, |core| core.run_now(self));
@@ -261,6 +275,34 @@ impl Executor {
     pub(crate) fn with_core_only<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
         self.check_process()?;
         self.core.run(work, |core| core.run_now(self)).ok_or(Failed::Panicked)
+    }
+
+    /// As [`with_core_only`](Self::with_core_only), while stores by leases go on.
+    pub(crate) fn with_core_as_it_is<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
+        self.core.run_as_it_is(work, |core| core.run_now(self)).ok_or(Failed::Panicked)
+    }
+
+    /// Runs `work` on the subsystem beside other readers; `None` on a failed device, and for a reader that was not added.
+    #[inline]
+    pub(crate) fn read<R>(&self, reader: usize, work: impl FnOnce(&Subsystem) -> R) -> Option<R> {
+        self.core.read(reader, work)
+    }
+
+    /// Adds a reader, under the run lock.
+    pub(crate) fn add_reader(&self, reader: usize) {
+        self.core.add_reader(reader);
+    }
+
+    /// Runs `work` on a part of the device; if it panics, the device has failed.
+    #[inline]
+    pub(crate) fn poison_on_panic<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.core.poison_on_panic(work)
+    }
+
+    /// Threads that execute commands of fabrics without the run lock.
+    #[inline]
+    pub(crate) fn serving_threads(&self) -> &ServingThreads {
+        &self.serving_threads
     }
 
     /// The device's end of the link.

@@ -42,7 +42,12 @@ impl Core {
 impl Executor {
     /// The counters; `None` on a failed device. Delegated queues stay delegated.
     pub(crate) fn snapshot(&self) -> Option<DeviceSnapshot> {
-        let mut snapshot = self.with_core_only(|core| core.snapshot()).ok()?;
+        let mut snapshot = self
+            .with_core_only(|core| {
+                core.count_tallies(self);
+                core.snapshot()
+            })
+            .ok()?;
         snapshot.ledger.merge(&self.host_meter.ledger());
         Some(snapshot)
     }

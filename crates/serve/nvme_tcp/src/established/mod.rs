@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `receive.rs` | PDUs and their data; commands whose data is complete |
 //! | `execute.rs` | executes commands; sends asynchronous completions |
+//! | `fast.rs` | executes commands that need no run lock |
 //! | `fused.rs`, `abort.rs` | pairs of fused commands; aborts of commands that wait |
 //! | `connect.rs`, `fabrics.rs`, `authenticate.rs` | fabrics commands |
 
@@ -12,6 +13,7 @@ mod authenticate;
 mod connect;
 mod execute;
 mod fabrics;
+mod fast;
 mod fused;
 mod receive;
 
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use byway_controller::Posted;
 use byway_executor::CapsuleDevice;
 use byway_nvme_tcp::{Agreement, ControllerPdu, HostPdu, Reader, Writer};
+use byway_spec::Command;
 
 use crate::close_reason::CloseReason;
 use crate::counters::ConnectionState;
@@ -51,6 +54,8 @@ pub struct Established {
     /// Authentication; `None` where none is required.
     lock: Option<Box<Lock>>,
     incoming: Receiving,
+    /// A command without data that came without the run lock and needs it.
+    deferred: Option<Command>,
     /// In-capsule data that arrived in pieces.
     gathered: Vec<u8>,
     pending: Pending,
@@ -91,6 +96,7 @@ impl Established {
             admission: None,
             lock: None,
             incoming: Receiving::Nothing,
+            deferred: None,
             gathered: Vec::new(),
             pending: Pending::new(target.data.share()),
             fused: FusedPairs::default(),

@@ -16,7 +16,7 @@ use crate::pending::Coming;
 use crate::queue::Queue;
 
 /// Bytes of reads in external engines, from which on nothing more is executed: two of the largest commands.
-const OWED_BYTES: usize = 32 << 20;
+pub(super) const OWED_BYTES: usize = 32 << 20;
 
 /// The data being received.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +39,9 @@ impl Established {
     pub fn receive(&mut self, input: &mut &[u8], cx: &mut ExecuteContext<'_, '_>) -> Result<(), CloseReason> {
         self.queue.check()?;
         self.queue.heard(cx.now_ns);
+        if let Some(command) = self.deferred.take() {
+            self.arrive(&command, None, cx)?;
+        }
         // Data in one piece is borrowed; it is copied only if the end of the PDU is still to come.
         let mut borrowed: Option<&[u8]> = None;
         while self.reads_on(cx) {
@@ -79,7 +82,7 @@ impl Established {
         CloseReason::Violation(violation)
     }
 
-    fn take(
+    pub(super) fn take(
         &mut self,
         pdu: HostPdu,
         data_bytes: u32,
@@ -107,7 +110,7 @@ impl Established {
     }
 
     /// Takes a piece of data; returns it if it is all of a command's in-capsule data.
-    fn take_data<'a>(&mut self, piece: &'a [u8]) -> Option<&'a [u8]> {
+    pub(super) fn take_data<'a>(&mut self, piece: &'a [u8]) -> Option<&'a [u8]> {
         match self.incoming {
             Receiving::Capsule { bytes, .. } if piece.len() == bytes as usize => return Some(piece),
             Receiving::Capsule { .. } => self.gathered.extend_from_slice(piece),
@@ -117,7 +120,7 @@ impl Established {
         None
     }
 
-    fn take_end(
+    pub(super) fn take_end(
         &mut self,
         borrowed: Option<&[u8]>,
         is_intact: bool,
@@ -233,7 +236,7 @@ impl Established {
         }
     }
 
-    fn check_room(&self) -> Result<(), CloseReason> {
+    pub(super) fn check_room(&self) -> Result<(), CloseReason> {
         let taken = self.responder.outstanding() + self.pending.len() + self.fused.waiting();
         if taken >= self.responder.entries() { Err(CloseReason::Overrun) } else { Ok(()) }
     }

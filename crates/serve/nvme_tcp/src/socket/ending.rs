@@ -32,9 +32,10 @@ impl<W: Wire> Connection<W> {
     }
 
     fn leave(&mut self, subsystem: &Subsystem, why: &CloseReason) {
-        let session = &mut self.session;
+        let Self { session, fast, .. } = self;
         // A failed device has no state of it.
         let _ = subsystem.device().run(|device| {
+            fast.as_deref_mut().into_iter().for_each(|fast| device.revoke(fast));
             if *why == CloseReason::KeepAlive
                 && let Some(Queue::Device(queue)) = session.established().map(Established::queue)
             {
@@ -43,6 +44,7 @@ impl<W: Wire> Connection<W> {
             session.leave(subsystem, device, why);
         });
         session.close();
+        *fast = None;
         subsystem.device().notify();
     }
 

@@ -6,6 +6,7 @@ mod time;
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use byway_executor::CapsuleQueue;
 use rustix::io::Errno;
 
 use crate::channel::Channel;
@@ -50,6 +51,10 @@ pub struct Connection<W = TcpStream> {
     session: Session,
     /// The subsystem that its host is connected to, from Connect on.
     subsystem: Option<Arc<Subsystem>>,
+    /// An I/O queue's rights to execute commands without the run lock.
+    fast: Option<Box<CapsuleQueue>>,
+    /// The number of the thread that serves it.
+    thread: usize,
     /// Received bytes that wait until responses have been sent.
     stash: Vec<u8>,
     /// Bytes of it that were consumed.
@@ -74,13 +79,15 @@ pub struct Connection<W = TcpStream> {
 }
 
 impl<W: Wire> Connection<W> {
-    /// A new connection.
-    pub fn new(wire: W, target: Arc<TargetState>, endpoints: Endpoints, now_ns: u64) -> Self {
+    /// A new connection, served by thread `thread`.
+    pub fn new(wire: W, target: Arc<TargetState>, endpoints: Endpoints, thread: usize, now_ns: u64) -> Self {
         let tls = target.directory.listing().tls.clone();
         Self {
             channel: Channel::new(wire, tls),
             session: Session::new(target, endpoints, now_ns),
             subsystem: None,
+            fast: None,
+            thread,
             stash: Vec::new(),
             stash_at: 0,
             over: None,
@@ -307,11 +314,20 @@ impl<W: Wire> Connection<W> {
         if self.over.is_some() { received.len() } else { received.len() - input.len() }
     }
 
-    /// Executes under the run lock of its subsystem's device, if it is connected to one.
+    /// Executes commands, under the run lock of its subsystem's device from the first on that needs it.
     fn execute(&mut self, input: &mut &[u8], needs_all: bool, now_ns: u64) -> Result<(), CloseReason> {
-        let Self { session, subsystem, .. } = self;
+        let Self { session, subsystem, fast, .. } = self;
         let Some(subsystem) = subsystem else { return session.receive(input, None, now_ns) };
-        let taken = subsystem.work(needs_all, |device| session.receive(input, Some(device), now_ns));
+        if let Some(fast) = fast.as_deref_mut().filter(|fast| fast.is_granted())
+            && !session.receive_fast(input, (&**subsystem, fast), now_ns)?
+        {
+            return Ok(());
+        }
+        let taken = subsystem.work(needs_all, |device| {
+            let taken = session.receive(input, Some(&mut *device), now_ns);
+            fast.as_deref_mut().into_iter().for_each(|fast| session.grant(device, fast));
+            taken
+        });
         taken.unwrap_or_else(|| session.receive_of_failed(input, now_ns))
     }
 
@@ -319,7 +335,11 @@ impl<W: Wire> Connection<W> {
     fn connect(&mut self, subsystem: Arc<Subsystem>, now_ns: u64) {
         let session = &mut self.session;
         match subsystem.device().run_alone(|device| session.admit(&subsystem, device, now_ns)) {
-            Ok(true) => self.subsystem = Some(subsystem),
+            Ok(true) => {
+                let is_io = !self.session.needs_all();
+                self.fast = is_io.then(|| subsystem.fast_queue(self.thread)).flatten();
+                self.subsystem = Some(subsystem);
+            }
             Ok(false) => {}
             Err(_) => self.end(CloseReason::DeviceFailed, now_ns),
         }

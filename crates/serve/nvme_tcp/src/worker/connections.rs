@@ -139,7 +139,8 @@ impl Connections {
             self.pool.release();
             return;
         }
-        let connection = Connection::new(stream, self.pool.target().clone(), endpoints, now_ns);
+        let target = self.pool.target().clone();
+        let connection = Connection::new(stream, target, endpoints, self.thread, now_ns);
         let (interest, number) = (Some(interest), self.accepted);
         self.accepted += 1;
         entry.insert(Slot { connection, number, interest, busy_ns: now_ns, busy_polls: 0, is_active: false });

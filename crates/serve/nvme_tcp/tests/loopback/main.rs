@@ -13,6 +13,7 @@ mod connecting;
 mod discovery_client;
 mod engine;
 mod failing;
+mod fast_path;
 mod fused;
 mod host;
 mod keys;

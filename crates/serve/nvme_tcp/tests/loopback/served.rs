@@ -126,6 +126,11 @@ impl Served {
         SocketlessTarget::new(terms, self.devices[0].capsules().unwrap()).unwrap()
     }
 
+    /// The first device.
+    pub fn device(&self) -> &Embedded {
+        &self.devices[0]
+    }
+
     pub fn control(&self) -> TargetControl {
         self.target.control()
     }

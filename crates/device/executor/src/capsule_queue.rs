@@ -1,0 +1,182 @@
+//! Execution of a fabrics queue's commands without the run lock (decision 73).
+
+use std::sync::Arc;
+
+use byway_controller::{FastAnswer, FastCommand, FastPath, Tally};
+use byway_queue::Grant;
+use byway_spec::Command;
+
+use crate::capsules::{Capsules, contain};
+use crate::core::Core;
+use crate::executor::Executor;
+use crate::options::Failed;
+use crate::serving_threads::ServingThreads;
+
+/// Commands executed without the run lock before they are counted under it: what a kill loses of the counters at most.
+const UNCOUNTED_MAX: u32 = 1 << 16;
+
+/// A thread of a target, which executes commands of its queues without the run lock.
+#[derive(Debug)]
+pub struct ServingThread {
+    capsules: Capsules,
+    at: usize,
+}
+
+impl Drop for ServingThread {
+    fn drop(&mut self) {
+        self.capsules.executor().serving_threads().remove(self.at);
+    }
+}
+
+impl Capsules {
+    /// A thread that executes commands without the run lock, until it is dropped. `None` if there are too many, and on a failed device.
+    #[must_use]
+    pub fn serving_thread(&self) -> Option<Arc<ServingThread>> {
+        let executor = self.executor();
+        let at = executor.serving_threads().add()?;
+        let thread = Arc::new(ServingThread { capsules: self.clone(), at });
+        executor.add_serving_thread(at).ok()?;
+        Some(thread)
+    }
+}
+
+impl Executor {
+    fn add_serving_thread(&self, at: usize) -> Result<(), Failed> {
+        self.with_core_only(|_| self.add_reader(ServingThreads::reader(at)))
+    }
+}
+
+/// One fabrics queue of a serving thread: its rights to execute commands without the run lock.
+#[derive(Debug)]
+pub struct CapsuleQueue {
+    thread: Arc<ServingThread>,
+    path: FastPath,
+    /// When its rights were granted, or refused.
+    decided: Option<Grant>,
+    is_granted: bool,
+    uncounted: u32,
+}
+
+impl CapsuleQueue {
+    /// A queue without rights.
+    #[must_use]
+    pub fn new(thread: Arc<ServingThread>) -> Self {
+        Self { thread, path: FastPath::default(), decided: None, is_granted: false, uncounted: 0 }
+    }
+
+    fn executor(&self) -> &Executor {
+        self.thread.capsules.executor()
+    }
+
+    fn tally(&self) -> &Tally {
+        self.executor().serving_threads().tally(self.thread.at)
+    }
+
+    fn is_decided(&self) -> bool {
+        self.decided.is_some_and(|decided| self.executor().serving_threads().grants().is_valid(decided))
+    }
+
+    /// Whether commands may be executed without the run lock now. Else the next one takes it, and the rights are
+    /// [granted](crate::CapsuleDevice::grant) anew there.
+    #[inline]
+    #[must_use]
+    pub fn is_granted(&self) -> bool {
+        self.is_granted
+            && self.uncounted < UNCOUNTED_MAX
+            && self.is_decided()
+            && !self.executor().has_failed()
+    }
+
+    /// What a command is here; `None` for one that takes the run lock.
+    #[inline]
+    #[must_use]
+    pub fn kind_of(&self, command: &Command) -> Option<FastCommand> {
+        self.path.kind_of(command)
+    }
+
+    /// Executes a command with its data; what it reads is written to `reply`. `None` where that takes the run lock: then nothing was done,
+    /// and `reply` holds anything.
+    #[inline]
+    pub fn execute(
+        &mut self,
+        kind: FastCommand,
+        command: &Command,
+        data: Option<&[u8]>,
+        reply: &mut [u8],
+    ) -> Option<FastAnswer> {
+        let granted = self.decided.filter(|_| self.is_granted)?;
+        let answer = contain(|| {
+            let executor = self.thread.capsules.executor();
+            Ok(executor.poison_on_panic(|| match kind {
+                FastCommand::Read => self.read(granted, command, reply),
+                FastCommand::Get => self.get(granted, command, reply),
+                FastCommand::Put => self.path.put(command, data?, self.tally()),
+            }))
+        });
+        let answer = match answer.ok()? {
+            None if kind == FastCommand::Put => self.put_and_renew(granted, command, data?),
+            answer => answer,
+        };
+        self.uncounted += u32::from(answer.is_some());
+        if answer.is_none() && kind == FastCommand::Read && self.path.is_outdated(command) {
+            // The next command under the run lock renews it.
+            self.decided = None;
+        }
+        answer
+    }
+
+    #[inline]
+    fn read(&self, granted: Grant, command: &Command, reply: &mut [u8]) -> Option<FastAnswer> {
+        let grants = self.executor().serving_threads().grants();
+        let reads = grants.under(granted, || self.path.read(command, reply))?;
+        self.tally().add_read(reply.len() as u64, reads);
+        Some(FastAnswer::DONE)
+    }
+
+    #[inline]
+    fn get(&self, granted: Grant, command: &Command, reply: &mut [u8]) -> Option<FastAnswer> {
+        let (executor, reader) = (self.executor(), ServingThreads::reader(self.thread.at));
+        let grants = executor.serving_threads().grants();
+        let get = |subsystem: &_| match grants.is_valid(granted) {
+            true => self.path.get(subsystem, command, reply, self.tally()),
+            false => None,
+        };
+        executor.read(reader, get).flatten()
+    }
+
+    /// Stores under the run lock, and renews the lease. Only a store by a lease leaves those of other queues active.
+    #[cold]
+    fn put_and_renew(&mut self, granted: Grant, command: &Command, value: &[u8]) -> Option<FastAnswer> {
+        let Self { thread, path, .. } = self;
+        let executor = thread.capsules.executor();
+        let threads = executor.serving_threads();
+        let has_lease = path.has_lease(command);
+        let put = |core: &mut Core| match threads.grants().is_valid(granted) {
+            true => path.put_and_renew(&mut core.subsystem, command, value, threads.tally(thread.at)),
+            false => None,
+        };
+        contain(|| if has_lease { executor.with_core_as_it_is(put) } else { executor.with_core_only(put) })
+            .ok()?
+    }
+
+    /// Has `decide` grant the rights anew, unless they are valid. Under the run lock.
+    pub(crate) fn renew(&mut self, core: &mut Core, decide: impl FnOnce(&mut Core, &mut FastPath) -> bool) {
+        if self.uncounted >= UNCOUNTED_MAX {
+            let Self { thread, uncounted, .. } = self;
+            core.count_tallies(thread.capsules.executor());
+            *uncounted = 0;
+        }
+        if self.is_decided() {
+            return;
+        }
+        self.path.close(&mut core.subsystem);
+        self.is_granted = decide(core, &mut self.path);
+        self.decided = Some(self.executor().serving_threads().grants().give());
+    }
+
+    /// Ends the rights of a queue that is gone. Under the run lock.
+    pub(crate) fn close(&mut self, core: &mut Core) {
+        self.path.close(&mut core.subsystem);
+        (self.is_granted, self.decided) = (false, None);
+    }
+}

@@ -1,5 +1,6 @@
 //! Finished commands that were not reaped yet, and the event descriptor for them.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -8,35 +9,42 @@ use byway_sys::Wakeup;
 
 /// Signals completions to an event loop, once the program has asked for its descriptor: a polled queue pays nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Notifier(Option<Wakeup>);
+pub(crate) struct Notifier {
+    wakeup: Option<Wakeup>,
+    /// It was raised since it was lowered last, so that lowering takes a system call.
+    is_raised: Cell<bool>,
+}
 
 impl Notifier {
-    /// There are completions.
+    /// There are completions. Needed for the first of them: the descriptor stays readable until it is [cleared](Self::clear).
     #[inline]
     pub(crate) fn ring(&self) {
-        if let Some(wakeup) = &self.0 {
+        if let Some(wakeup) = &self.wakeup {
             wakeup.raise();
+            self.is_raised.set(true);
         }
     }
 
     /// There are none left.
     #[inline]
     pub(crate) fn clear(&self) {
-        if let Some(wakeup) = &self.0 {
+        if let Some(wakeup) = &self.wakeup
+            && self.is_raised.replace(false)
+        {
             wakeup.lower();
         }
     }
 
     /// The descriptor; readable at once if there are completions already.
     pub(crate) fn event(&mut self, ringing: bool) -> Result<BorrowedFd<'_>> {
-        if self.0.is_none() {
+        if self.wakeup.is_none() {
             let made = Wakeup::new();
-            self.0 = Some(made.map_err(|cause| Error::kernel("no descriptor for completions", cause))?);
+            self.wakeup = Some(made.map_err(|cause| Error::kernel("no descriptor for completions", cause))?);
         }
         if ringing {
             self.ring();
         }
-        let wakeup = self.0.as_ref();
+        let wakeup = self.wakeup.as_ref();
         wakeup.map(AsFd::as_fd).ok_or_else(|| Error::host(ErrorKind::System, "no descriptor for completions"))
     }
 }
@@ -57,8 +65,11 @@ impl Ready {
     /// Adds one.
     #[inline]
     pub(crate) fn push(&mut self, finished: Finished) {
+        let is_first = self.finished.is_empty();
         self.finished.push_back(finished);
-        self.notifier.ring();
+        if is_first {
+            self.notifier.ring();
+        }
     }
 
     /// Takes the first.
@@ -80,5 +91,38 @@ impl Ready {
     /// A descriptor that can be read while there are some.
     pub(crate) fn event(&mut self) -> Result<BorrowedFd<'_>> {
         self.notifier.event(!self.finished.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use byway_core::Outcome;
+    use byway_sys::wakeup::wait_readable;
+
+    use super::*;
+
+    fn is_readable(ready: &mut Ready) -> bool {
+        wait_readable(ready.event().unwrap(), Duration::ZERO).unwrap()
+    }
+
+    #[test]
+    fn descriptor_is_readable_from_the_first_completion_until_none_was_found() {
+        let mut ready = Ready::new(4);
+        let finished = |tag| Finished { tag, result: Ok(Outcome::default()) };
+        assert!(!is_readable(&mut ready));
+        for round in 0..3 {
+            (0..4).for_each(|tag| ready.push(finished(round * 4 + tag)));
+            for tag in 0..4 {
+                assert!(is_readable(&mut ready));
+                assert_eq!(ready.pop().unwrap().tag, round * 4 + tag);
+            }
+            ready.push(finished(99));
+            assert!(is_readable(&mut ready));
+            assert_eq!(ready.pop().unwrap().tag, 99);
+            assert!(ready.pop().is_none() && !is_readable(&mut ready));
+        }
     }
 }

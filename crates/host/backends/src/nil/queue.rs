@@ -79,7 +79,9 @@ impl BackendQueue for NilQueue {
             std::mem::forget(std::mem::replace(&mut done.vector, vector));
             self.outstanding += 1;
         }
-        self.notifier.ring();
+        if self.outstanding == 1 {
+            self.notifier.ring();
+        }
         Ok(())
     }
 

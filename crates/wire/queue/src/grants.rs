@@ -29,7 +29,7 @@ impl Grants {
     /// Ends every right, before what they rest on changes. The caller holds the run lock.
     pub fn end(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
-        // Whoever reads what is stored from here on finds the rights ended.
+        // A thread that reads what is stored from here on finds the rights ended.
         fence(Ordering::Release);
     }
 

@@ -96,7 +96,11 @@ fn cost(line: &str) -> Option<(u64, u64)> {
     Some((u64::from_str_radix(address.strip_prefix("0x")?, 16).ok()?, instructions.trim().parse().ok()?))
 }
 
-fn chains(program: &Path, addresses: Vec<u64>) -> anyhow::Result<HashMap<u64, Vec<Frame>>> {
+/// The functions that the instruction at each address of `program` was inlined through, innermost first.
+///
+/// # Errors
+/// When `addr2line` (package `binutils`) cannot be run.
+pub fn chains(program: &Path, addresses: Vec<u64>) -> anyhow::Result<HashMap<u64, Vec<Frame>>> {
     let mut tool = Command::new("addr2line")
         .args(["-a", "-i", "-f", "-C", "-e"])
         .arg(program)

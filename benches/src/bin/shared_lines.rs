@@ -22,7 +22,7 @@ const COMMANDS: usize = 128;
 /// Commands of each host before.
 const WARM_UP: usize = 96;
 
-/// Stores by turns to two marks that tell where they are.
+/// Stores by turns to two marks, by which they are found.
 const SIGHTINGS_MIN: usize = 100;
 
 /// Bytes of the stack, more than a command uses.
@@ -240,7 +240,7 @@ fn run(case: &str) -> anyhow::Result<()> {
     let first = maps.split_once('-').map_or("0", |(first, _)| first);
     println!("{} {}", u64::from_str_radix(first, 16)?, std::ptr::from_ref(&maps).addr());
     let device = byway::embedded::open("embedded-ram:64M")?;
-    // Else the compiler leaves out stores that nobody loads.
+    // Else the compiler leaves out stores without loads.
     std::hint::black_box(&MARKS);
     for _ in 0..SIGHTINGS_MIN * 2 {
         MARKS.0[0].store(0, Relaxed);

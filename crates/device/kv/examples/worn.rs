@@ -58,15 +58,16 @@ impl Bench {
     fn run(&mut self, name: &str, count: u64, mut key: impl FnMut(u64) -> u64) -> Result<f64> {
         let (mut times, begin) = (Times::new(), Instant::now());
         let before = *self.flash.counters();
-        let mut last = thread_ns();
+        let (mut last, cpu) = (begin, thread_ns());
         for n in 0..count {
             let key = Key::new(&[key(n).to_be_bytes(), [7; 8]].concat())?;
             self.engine.put(&mut self.flash, &key, &self.value, StoreHow::default(), &mut self.now_ps)?;
-            let now = thread_ns();
-            times.add(now - last);
+            let now = Instant::now();
+            times.add((now - last).as_nanos() as u64);
             last = now;
         }
-        let rate = count as f64 / begin.elapsed().as_secs_f64();
+        let cpu_us = (thread_ns() - cpu) as f64 / 1e3 / count as f64;
+        let rate = 1e6 / cpu_us;
         let host_bytes = count * (self.value.len() as u64 + 16);
         print!(
             "{name}: {:.0} k puts/s, p50 {:.2} p99 {:.1} p99.9 {:.0} p99.99 {:.0} max {:.0} µs; written for each byte:",

@@ -168,8 +168,12 @@ impl KvEngine {
         let flush_due = if due > soon { reserve::segments_of_entries(layout, due) } else { flush_soon };
         let index_floor = (beside + flush_soon) as usize;
         let floor = (beside + flush_due + moves) as usize;
-        self.log.set_bounds(Bounds { floor, index_floor, growth_bound_bytes });
-        self.compaction.pace.high = floor + self.margin();
+        let high = floor + self.margin();
+        let is_half_used = left < self.capacity_bytes / 2;
+        // Above where compaction begins: it keeps that many free.
+        let packed_at = if is_half_used { high + self.margin() } else { 0 };
+        self.log.set_bounds(Bounds { floor, index_floor, growth_bound_bytes, packed_at });
+        self.compaction.pace.high = high;
         self.compaction.pace.early = (self.margin() / 4).max(EARLY_LEAST);
         let lack = self.compaction.pace.high.saturating_sub(self.log.segments().free_count());
         let short = lack.min(self.margin()) * HURRY_WHEN_SHORT / self.margin();

@@ -21,12 +21,14 @@ pub(crate) struct Bounds {
     pub(crate) index_floor: usize,
     /// Bytes that entries of overwritten keys may take in the index before all runs are merged.
     pub(crate) growth_bound_bytes: u64,
+    /// Values keep a boundary while more segments than this are free.
+    pub(crate) packed_at: usize,
 }
 
 impl Default for Bounds {
     /// Until the engine knows its index: none.
     fn default() -> Self {
-        Self { floor: 0, index_floor: 0, growth_bound_bytes: u64::MAX }
+        Self { floor: 0, index_floor: 0, growth_bound_bytes: u64::MAX, packed_at: 0 }
     }
 }
 

@@ -153,7 +153,7 @@ impl ValueLog {
             self.streams[SHARED].close_uncommitted(store, &self.home);
             return Err(error);
         }
-        records.iter().for_each(|record| self.count(SHARED, &record.draft));
+        records.iter().for_each(|record| self.count(SHARED, &record.draft, record.address));
         self.streams[SHARED].commit(store, &self.home, spot.end);
         if !self.streams[SHARED].full_pages().is_empty() {
             // As for one record: what is committed stands, and pages that cannot be programmed are tried again.

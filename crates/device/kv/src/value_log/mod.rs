@@ -36,7 +36,7 @@ use crate::store::{Home, PageStore};
 use crate::work::Work;
 pub(crate) use access::Bounds;
 use byway_spec::Key;
-use packing::{Packing, PackingCounters, Placement};
+use packing::{DMA_ALIGN_BYTES, Packing, PackingCounters, Placement};
 use record::{Kind, PREAMBLE_MAX_BYTES, Shape};
 use segment::{ReplayFrom, Segments, Use};
 pub(crate) use stream::Stream;
@@ -312,7 +312,7 @@ impl ValueLog {
         }
         // What is committed is entered in the index in any case: compaction counts on that.
         let address = self.address(stream, spot.start).ok_or(KvError::DamagedState("the segment table"))?;
-        self.count(stream, draft);
+        self.count(stream, draft, spot.start);
         self.commit(store, stream, draft, spot);
         let s = &self.streams[stream];
         if !s.full_pages().is_empty() {
@@ -411,12 +411,15 @@ impl ValueLog {
         Ok(())
     }
 
+    /// Counts how the value of a record that begins at `start` got to its place.
     #[inline]
-    fn count(&mut self, stream: usize, draft: &Draft) {
+    fn count(&mut self, stream: usize, draft: &Draft, start: u64) {
         if stream == MOVED {
             return;
         }
-        let placed = draft.placement == Placement::Dma && self.packing != Packing::All;
+        let value_at = start + draft.shape().preamble_bytes() as u64;
+        let is_placed = draft.placement == Placement::Dma && self.packing != Packing::All;
+        let placed = is_placed && value_at.is_multiple_of(DMA_ALIGN_BYTES);
         let counter = if placed { &mut self.counters.placed_bytes } else { &mut self.counters.copied_bytes };
         *counter += u64::from(draft.value_len);
     }

@@ -36,12 +36,13 @@ impl ValueLog {
     }
 
     /// Whether a value keeps a boundary. Compaction packs everything: it makes room, and a boundary serves the DMA by
-    /// which a value comes.
+    /// which a value comes. Where room is short, all is packed: compaction would have to close each gap.
     #[inline]
     pub(super) fn is_aligned(&self, stream: usize, draft: &Draft) -> bool {
         let large = draft.value_len as usize >= self.layout.page_bytes;
         let packs = self.packing == Packing::All || stream == MOVED;
-        !packs && draft.value_len > 0 && (large || draft.placement == Placement::Dma)
+        let may_align = !packs && draft.value_len > 0 && (large || draft.placement == Placement::Dma);
+        may_align && self.segments.free_count() > self.bounds.packed_at
     }
 
     #[cold]

@@ -168,7 +168,7 @@ impl ValueLog {
         let s = &mut self.streams[long.stream];
         put_preamble(store.state(&self.home), &s.ring(), start, &preamble, Stand::new(s.id(), start));
         s.commit(store, &self.home, long.wp);
-        self.count(long.stream, draft);
+        self.count(long.stream, draft, start);
         // As in `append_at`: the record is committed whatever becomes of its page now.
         let _ = self.settle(store, long.stream, at_ps);
         Ok(address)

@@ -75,6 +75,19 @@ impl Page {
         self.reader.next_pair(self.result.as_slice())
     }
 
+    /// The next pair, if it is a [plain one](ResultReader::next_plain).
+    #[inline]
+    pub(crate) fn next_plain(&mut self, after: u128) -> Option<(usize, u128, usize)> {
+        self.reader.next_plain(self.result.as_slice(), after)
+    }
+
+    /// Key and value of a plain pair.
+    #[inline]
+    pub(crate) fn plain(&self, key_at: usize, value_len: usize) -> (&[u8], &[u8]) {
+        let pair = self.result.as_slice().get(key_at..key_at + Key::MAX_BYTES + value_len);
+        pair.and_then(|pair| pair.split_at_checked(Key::MAX_BYTES)).unwrap_or_default()
+    }
+
     /// Bytes of this page, of a value.
     #[inline]
     pub(crate) fn bytes(&self, at: usize, len: usize) -> &[u8] {

@@ -108,6 +108,8 @@ struct Left {
     /// Most pairs.
     pairs: Option<u64>,
     value_prefix: u16,
+    /// Whole values in ascending order without a bound, as most scans want them.
+    is_plain: bool,
     /// Bytes of the next page, 0 before the first.
     page_bytes: usize,
 }
@@ -159,9 +161,9 @@ impl ScanState {
     }
 
     fn of(span: Span, options: ScanOptions) -> Self {
-        let last = Last::of(&span);
-        let left =
-            Left { span, last, pairs: options.limit, value_prefix: options.value_prefix(), page_bytes: 0 };
+        let (last, value_prefix) = (Last::of(&span), options.value_prefix());
+        let is_plain = value_prefix == WHOLE_VALUE && span.bound.is_none() && !span.backward;
+        let left = Left { span, last, pairs: options.limit, value_prefix, is_plain, page_bytes: 0 };
         Self { left: Some(left), ..Self::default() }
     }
 
@@ -176,7 +178,10 @@ impl ScanState {
     /// As [`Scan::next_pair`].
     #[inline]
     pub fn next_pair(&mut self, kv: &mut Kv) -> Result<Option<(&[u8], &[u8])>> {
-        if !self.advance(kv)? {
+        if self.take_plain() {
+            return Ok(Some(self.page.plain(self.key_at, self.value_len)));
+        }
+        if !self.advance_slowly(kv)? {
             return Ok(None);
         }
         let key = self.key_at..self.key_at + self.left.as_ref().map_or(0, |left| left.last.len);
@@ -193,6 +198,11 @@ impl ScanState {
     /// As [`Scan::next_pair`].
     #[inline]
     pub fn advance(&mut self, kv: &mut Kv) -> Result<bool> {
+        if self.take_plain() { Ok(true) } else { self.advance_slowly(kv) }
+    }
+
+    #[inline(never)]
+    fn advance_slowly(&mut self, kv: &mut Kv) -> Result<bool> {
         let went = self.go_on(kv);
         if !matches!(went, Ok(true)) {
             *self = Self::default();
@@ -226,7 +236,22 @@ impl ScanState {
         self.value_len
     }
 
+    /// Goes to the next pair of the page, if it and the scan are plain; whether it did.
     #[inline]
+    fn take_plain(&mut self) -> bool {
+        let Some(left) = self.left.as_mut().filter(|left| left.is_plain && left.pairs != Some(0)) else {
+            return false;
+        };
+        let Some((key_at, number, len)) = self.page.next_plain(left.last.number) else { return false };
+        left.last = Last { number, len: Key::MAX_BYTES, exclusive: true };
+        if let Some(pairs) = &mut left.pairs {
+            *pairs -= 1;
+        }
+        (self.key_at, self.value_len) = (key_at, len);
+        self.value = Place::Page { at: key_at + Key::MAX_BYTES, len };
+        true
+    }
+
     fn go_on(&mut self, kv: &mut Kv) -> Result<bool> {
         loop {
             let Some(left) = &mut self.left else { return Ok(false) };

@@ -9,6 +9,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// Keys and values are padded to this.
 const ALIGN_BYTES: usize = 4;
 
+/// Bytes before the value of a pair whose key is the longest.
+const PLAIN_FRONT_BYTES: usize = ScanPair::bytes(Key::MAX_BYTES, 0);
+
 /// Position in a result, whose bytes its holder passes with every call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResultReader {
@@ -116,6 +119,26 @@ impl ResultReader {
         }
     }
 
+    /// The next pair of an ascending scan where it is a plain one: with a key of 16 bytes whose number is above `after`, and a
+    /// whole value. Where its key begins, its number, and the length of its value, which follows the key. `None` leaves the
+    /// pair, or what else is there, to [`next_pair`](Self::next_pair).
+    #[inline]
+    pub fn next_plain(&mut self, result: &[u8], after: u128) -> Option<(usize, u128, usize)> {
+        let rest = result.get(self.at..self.end).filter(|_| self.left > 0)?;
+        let (front, behind) = rest.split_first_chunk::<PLAIN_FRONT_BYTES>()?;
+        let (head, key) = front.split_first_chunk::<{ size_of::<ScanPair>() }>()?;
+        let head: ScanPair = zerocopy::transmute!(*head);
+        let number = u128::from_be_bytes(*key.first_chunk()?);
+        let (len, moved) = (head.value_len as usize, head.value_moved as usize);
+        let is_plain = usize::from(head.key_len) == Key::MAX_BYTES && len == moved && number > after;
+        if !is_plain || len > behind.len() {
+            return None;
+        }
+        let key_at = self.at + size_of::<ScanPair>();
+        self.pass(ScanPair::bytes(Key::MAX_BYTES, len));
+        Some((key_at, number, len))
+    }
+
     #[inline]
     fn take_pair(&mut self, result: &[u8]) -> Option<Pair> {
         let rest = result.get(self.at..self.end)?;
@@ -199,6 +222,38 @@ mod tests {
         let expected = [(b"a".as_slice(), 3, b"xyz".as_slice()), (b"abcde", 9, b"")];
         let read: Vec<_> = pairs.iter().map(|(key, len, value)| (key.as_bytes(), *len, &value[..])).collect();
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn plain_pairs_are_those_that_next_pair_gives_and_others_are_left_to_it() {
+        let [low, high] = [[1u8; 16], [2; 16]];
+        let plain = |key: &[u8; 16]| pair(16, 3, 3, &[&key[..], b"xyz\0"].concat());
+        let others = [
+            pair(5, 3, 3, b"abcde\0\0\0xyz\0________"),
+            pair(16, 4, 3, &[&high[..], b"xyz\0"].concat()),
+            pair(16, 3, 4, &[&high[..], b"xyz\0"].concat()),
+            pair(16, 9, 9, &[&high[..], b"xyz\0"].concat()),
+            pair(16, u32::MAX, u32::MAX, &[&high[..], b"xyz\0"].concat()),
+            pair(17, 3, 3, &[&high[..], b"xyz\0"].concat()),
+            plain(&low),
+            pair(16, 0, 0, &high[..15]),
+        ];
+        for other in others {
+            let bytes = result(2, None, &[&plain(&low), &other]);
+            let (mut reader, mut same) =
+                (ResultReader::new(&bytes).unwrap(), ResultReader::new(&bytes).unwrap());
+            let (key_at, number, len) = reader.next_plain(&bytes, 0).unwrap();
+            let pair = same.next_pair(&bytes).unwrap().unwrap();
+            assert_eq!((key_at, number, len), (pair.key_at, pair.key_number, pair.value_bytes));
+            assert_eq!((pair.value_at, pair.value_len), (key_at + 16, len));
+            assert_eq!(reader.next_plain(&bytes, number), None, "{other:?}");
+            assert_eq!(reader.left(), 1);
+            assert_eq!(reader.next_pair(&bytes).ok(), same.next_pair(&bytes).ok(), "{other:?}");
+        }
+        let bytes = result(1, None, &[&plain(&low), &plain(&high)]);
+        let mut reader = ResultReader::new(&bytes).unwrap();
+        assert!(reader.next_plain(&bytes, 0).is_some());
+        assert_eq!(reader.next_plain(&bytes, 0), None, "the count says one pair");
     }
 
     #[test]

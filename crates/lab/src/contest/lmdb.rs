@@ -101,7 +101,8 @@ impl Session for Client<'_> {
     }
 
     fn put_together(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
-        self.read = None;
+        // The environment has one writer: an open transaction of single puts would lock this one out.
+        self.settle()?;
         let mut write = self.map.env.write_txn()?;
         for (key, value) in pairs {
             self.map.table.put(&mut write, key, value)?;

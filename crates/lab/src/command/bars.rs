@@ -27,6 +27,7 @@ struct Beside {
     op: Op,
     value_bytes: u32,
     peer: Peer,
+    threads: u32,
     bar: f64,
 }
 
@@ -34,13 +35,21 @@ const LMDB: Peer = Peer::Named("lmdb");
 const FJALL: Peer = Peer::Named("fjall");
 
 const fn beside(op: Op, value_bytes: u32, peer: Peer, bar: f64) -> Beside {
-    Beside { op, value_bytes, peer, bar }
+    Beside { op, value_bytes, peer, threads: 1, bar }
 }
 
-const BESIDE: [Beside; 20] = [
+/// The same by two threads.
+const fn by_two(op: Op, value_bytes: u32, peer: Peer, bar: f64) -> Beside {
+    Beside { op, value_bytes, peer, threads: 2, bar }
+}
+
+const BESIDE: [Beside; 23] = [
     beside(Op::Get, 32, LMDB, 1.9),
     beside(Op::Get, 128, LMDB, 1.9),
     beside(Op::Get, 1024, LMDB, 1.2),
+    by_two(Op::Get, 32, LMDB, 1.9),
+    by_two(Op::Get, 128, LMDB, 1.9),
+    by_two(Op::Get, 1024, LMDB, 1.2),
     beside(Op::GetQd32, 32, LMDB, 3.0),
     beside(Op::GetQd32, 128, LMDB, 3.0),
     beside(Op::GetQd32, 1024, LMDB, 1.5),
@@ -69,8 +78,9 @@ struct Threads {
     bar: f64,
 }
 
-const THREADS: [Threads; 5] = [
+const THREADS: [Threads; 6] = [
     Threads { name: "get", load: "get", depth: 1, bar: 1.9 },
+    Threads { name: "get", load: "get", depth: 32, bar: 1.9 },
     Threads { name: "put", load: "put", depth: 1, bar: 1.6 },
     Threads { name: "put", load: "put", depth: 32, bar: 1.8 },
     Threads { name: "block read", load: "randread", depth: 1, bar: 1.9 },
@@ -132,16 +142,38 @@ pub fn run(plan: &Plan, as_json: bool, out: &mut impl Write, interrupt: &Interru
 /// The rows of all goals beside other stores.
 fn beside_others(plan: &Plan, interrupt: &Interrupt) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for value_bytes in [32, 128, 1024] {
-        let goals: Vec<&Beside> = BESIDE.iter().filter(|goal| goal.value_bytes == value_bytes).collect();
-        let mut ops: Vec<Op> = goals.iter().map(|goal| goal.op).collect();
-        ops.sort_unstable();
-        let plan = Plan { ops, ..plan.clone() };
+    for (threads, value_bytes) in
+        [1, 2].into_iter().flat_map(|threads| [32, 128, 1024].map(|bytes| (threads, bytes)))
+    {
+        let goals: Vec<&Beside> =
+            BESIDE.iter().filter(|goal| goal.value_bytes == value_bytes && goal.threads == threads).collect();
+        let plan = of_goals(plan, &goals, threads);
         let progress = Progress::new("kv", plan.operations_of_all(value_bytes));
         let measured = Contest::new(&plan, value_bytes, interrupt, &progress).run()?;
         rows.extend(goals.into_iter().filter_map(|goal| goal.row(&measured)));
     }
     Ok(rows)
+}
+
+/// The plan with the work of some goals alone, and Byway beside their peers alone.
+fn of_goals(plan: &Plan, goals: &[&Beside], threads: u32) -> Plan {
+    let mut ops: Vec<Op> = goals.iter().map(|goal| goal.op).collect();
+    ops.sort_unstable();
+    ops.dedup();
+    let is_peer = |engine: &Engine| goals.iter().any(|goal| goal.peer.is(engine.name()));
+    let takes_part = |engine: &Engine| *engine == Engine::Byway || is_peer(engine);
+    let engines = plan.engines.iter().copied().filter(takes_part).collect();
+    Plan { ops, engines, threads, ..plan.clone() }
+}
+
+impl Peer {
+    /// Whether an engine of this name is one.
+    fn is(self, engine: &str) -> bool {
+        match self {
+            Self::Named(name) => engine.starts_with(name),
+            Self::Best => true,
+        }
+    }
 }
 
 impl Beside {
@@ -150,12 +182,10 @@ impl Beside {
         let ours = of_op().find(|row| row.engine == Engine::Byway.name())?.ops_per_s;
         // Its puts are acknowledged by thousands.
         let peers = of_op().filter(|row| row.engine != Engine::Byway.name() && row.engine != "lmdb-1000");
-        let of_peer = peers.filter(|row| match self.peer {
-            Peer::Named(name) => row.engine.starts_with(name),
-            Peer::Best => true,
-        });
+        let of_peer = peers.filter(|row| self.peer.is(&row.engine));
         let best = of_peer.max_by(|one, other| one.ops_per_s.total_cmp(&other.ops_per_s))?;
-        let goal = format!("{} of {} B / {}", self.op.name(), self.value_bytes, best.engine);
+        let threads = if self.threads == 1 { String::new() } else { format!(", {} threads", self.threads) };
+        let goal = format!("{} of {} B{threads} / {}", self.op.name(), self.value_bytes, best.engine);
         Some(Row::new(goal, ours / best.ops_per_s, self.bar))
     }
 }

@@ -43,7 +43,7 @@ Examples:
 Examples:
   byway-lab kv
   byway-lab kv --vs fjall,lmdb --count 100000 --values 32,1K --ops put,get --json
-  byway-lab kv --vs fjall --ops put,get --threads 2
+  byway-lab kv --vs lmdb,rocksdb --ops put,get --threads 2
   byway-lab kv --ycsb A,B,C,D,E,F
   byway-lab kv --bars
 

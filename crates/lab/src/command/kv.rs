@@ -57,11 +57,11 @@ fn plan(args: &KvBench) -> Result<Plan> {
     engines.sort_unstable();
     engines.dedup();
     engines.retain(|engine| {
-        let there = engine.is_there();
-        if !there {
-            note!("byway-lab: the library of {} is not there: its rows are left out", engine.name());
+        let usable = engine.check();
+        if let Err(error) = &usable {
+            note!("byway-lab: {error:#}; rows of {} are left out", engine.name());
         }
-        there
+        usable.is_ok()
     });
     Ok(Plan {
         engines,

@@ -1,7 +1,7 @@
 //! fjall: an LSM tree with a journal.
 //!
-//! No compression, a cache of 256 MiB, filters and levels as the library has them by default. Without a sync, a put is
-//! in the journal's file when it returns: it survives the process. With one, `persist(SyncData)` follows each put.
+//! No compression, a cache that holds all pairs, filters and levels as the library has them by default. Without a sync, a
+//! put is in the journal's file when it returns: it survives the process. With one, `persist(SyncData)` follows each put.
 
 use std::path::Path;
 
@@ -13,8 +13,6 @@ use super::store::{Guarantee, Opening, Session, Store};
 
 /// Values from this length on are kept beside the tree, where that is asked for: the library's own threshold.
 pub const SEPARATED_BYTES: u32 = 1024;
-/// Bytes of the block cache.
-const CACHE_BYTES: u64 = 256 << 20;
 
 struct Tree {
     database: Database,
@@ -25,7 +23,7 @@ struct Tree {
 /// Opens, or makes, the database of a folder.
 pub fn open(folder: &Path, opening: &Opening, separated: bool) -> Result<Box<dyn Store>> {
     let database = Database::builder(folder)
-        .cache_size(CACHE_BYTES)
+        .cache_size(opening.cache_bytes())
         .journal_compression(CompressionType::None)
         .open()?;
     let separation = KvSeparationOptions::default()

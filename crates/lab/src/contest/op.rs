@@ -19,12 +19,12 @@ pub enum Op {
     PutBatch32,
     /// Values of random keys are read.
     Get,
-    /// The same, 32 at a time: 32 commands outstanding; one after another where an engine has nothing better.
+    /// The same, 32 at a time: by one call for all, or one after another where an engine has none.
     #[value(name = "get_qd32")]
     GetQd32,
     /// All keys are listed in order.
     List,
-    /// All keys are listed in order, each with its value; Byway lists, then retrieves at depth 32.
+    /// All keys are listed in order, each with its value.
     ListGet,
     /// Ranges of 100 pairs, from random keys on.
     Scan,

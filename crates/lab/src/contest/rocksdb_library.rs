@@ -1,21 +1,27 @@
 //! The C interface of RocksDB, loaded at run time: the small part that the bench needs, behind safe calls.
 //!
-//! UNSAFETY: foreign functions. Their types are those of `rocksdb/c.h`, which has kept them since version 5. Handles live
-//! as long as the [`Rocks`] that made them, which holds the library open; RocksDB allows one database, and options that
-//! are no longer changed, to be used by many threads.
+//! UNSAFETY: foreign functions. Their types are those of `rocksdb/c.h` since version 7; older libraries lack
+//! `rocksdb_batched_multi_get_cf` and are refused. Handles live as long as the [`Rocks`] that made them, and the
+//! library stays loaded; RocksDB allows one database, and options that are no longer changed, to be used by many threads.
 #![expect(unsafe_code, reason = "functions of a C library")]
 
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_uchar, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::slice;
 
 use anyhow::{Context, Result, bail};
 use libloading::Library;
 
-/// Names the library goes by: that of its development package, and those of Debian 12 and 13.
-const NAMES: [&str; 3] = ["librocksdb.so", "librocksdb.so.7.8", "librocksdb.so.9.10"];
+use super::key::Key;
+
+/// File names of the library: of its development package, of Debian 12, Ubuntu 24.04 and Debian 13.
+const NAMES: [&str; 4] = ["librocksdb.so", "librocksdb.so.7.8", "librocksdb.so.8.9", "librocksdb.so.9.10"];
+/// The one column family.
+const FAMILY: &CStr = c"default";
+/// Keys of one MultiGet.
+const KEYS_MAX: usize = 32;
 /// `rocksdb_no_compression`.
 const NO_COMPRESSION: c_int = 0;
 /// Bits of a filter for each key.
@@ -27,7 +33,7 @@ type Handle = *mut c_void;
 type ErrorText = *mut *mut c_char;
 
 macro_rules! functions {
-    ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
+    ($($name:ident($($argument:ty),* $(,)?) $(-> $result:ty)?;)*) => {
         struct Functions {
             $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
@@ -35,7 +41,7 @@ macro_rules! functions {
         impl Functions {
             fn find(library: &Library) -> Result<Self, libloading::Error> {
                 Ok(Self {
-                    // SAFETY: the types are those of `rocksdb/c.h`; `Rocks` keeps the library open.
+                    // SAFETY: the types are those of `rocksdb/c.h`; `load` keeps the library open.
                     $($name: unsafe { *library.get(concat!("rocksdb_", stringify!($name), "\0").as_bytes())? },)*
                 })
             }
@@ -62,10 +68,16 @@ functions! {
     writeoptions_create() -> Handle;
     writeoptions_destroy(Handle);
     writeoptions_set_sync(Handle, c_uchar);
-    open(Handle, *const c_char, ErrorText) -> Handle;
+    open_column_families(
+        Handle, *const c_char, c_int, *const *const c_char, *const Handle, *mut Handle, ErrorText
+    ) -> Handle;
+    column_family_handle_destroy(Handle);
     close(Handle);
     put(Handle, Handle, *const u8, usize, *const u8, usize, ErrorText);
     get_pinned(Handle, Handle, *const u8, usize, ErrorText) -> Handle;
+    batched_multi_get_cf(
+        Handle, Handle, Handle, usize, *const *const u8, *const usize, *mut Handle, *mut *mut c_char, bool
+    );
     pinnableslice_value(Handle, *mut usize) -> *const u8;
     pinnableslice_destroy(Handle);
     writebatch_create() -> Handle;
@@ -87,24 +99,31 @@ functions! {
 pub struct Rocks {
     functions: Functions,
     database: Handle,
+    family: Handle,
     read: Handle,
     write: Handle,
-    /// Dropped last: the functions are in it.
-    _library: Library,
 }
 
 // SAFETY: RocksDB's databases are safe to use from several threads at once, and the options are only read.
 unsafe impl Sync for Rocks {}
 
-/// Whether the library is there.
-pub fn is_there() -> bool {
-    load().is_ok()
+/// Loads the library, to see whether it can be used.
+///
+/// # Errors
+/// No library, or one too old; which package has it.
+pub fn check() -> Result<()> {
+    load().map(drop)
 }
 
-fn load() -> Result<Library> {
+fn load() -> Result<Functions> {
     // SAFETY: what the library does when it is loaded is to set up its own statics.
     let found = NAMES.iter().find_map(|name| unsafe { Library::new(*name) }.ok());
-    found.context("librocksdb is not there")
+    let library =
+        found.context("the library of rocksdb is not there: install Debian's package librocksdb-dev")?;
+    let functions = Functions::find(&library).context("the library of rocksdb is older than version 7")?;
+    // Its background threads live as long as the process, and so must their code.
+    std::mem::forget(library);
+    Ok(functions)
 }
 
 impl Rocks {
@@ -113,21 +132,33 @@ impl Rocks {
     /// # Errors
     /// No library, or what it says.
     pub fn open(folder: &Path, cache_bytes: usize, threads: u32, sync: bool) -> Result<Self> {
-        let library = load()?;
-        let functions = Functions::find(&library)?;
+        let functions = load()?;
         let path = CString::new(folder.as_os_str().as_bytes())?;
         // SAFETY: makers without arguments; each handle is destroyed in `drop`, or below.
         let (read, write) = unsafe { ((functions.readoptions_create)(), (functions.writeoptions_create)()) };
-        let mut rocks = Self { functions, database: null_mut(), read, write, _library: library };
+        let (database, family) = (null_mut(), null_mut());
+        let mut rocks = Self { functions, database, family, read, write };
         let f = &rocks.functions;
         // SAFETY: `write` was just made, and no call uses it yet.
         unsafe { (f.writeoptions_set_sync)(write, sync.into()) };
         let options = rocks.options(cache_bytes, threads);
-        // SAFETY: the options are whole, and the path ends with a zero.
-        let opened = rocks.checked(|error| unsafe { (f.open)(options, path.as_ptr(), error) });
+        let (names, mut family) = ([FAMILY.as_ptr()], null_mut());
+        // SAFETY: the options are whole, and the texts end with a zero. There is one name, one set of options and place
+        // for one handle.
+        let opened = rocks.checked(|error| unsafe {
+            (f.open_column_families)(
+                options,
+                path.as_ptr(),
+                1,
+                names.as_ptr(),
+                &raw const options,
+                &raw mut family,
+                error,
+            )
+        });
         // SAFETY: the database keeps a copy of its options.
         unsafe { (f.options_destroy)(options) };
-        rocks.database = opened?;
+        (rocks.database, rocks.family) = (opened?, family);
         Ok(rocks)
     }
 
@@ -155,10 +186,19 @@ impl Rocks {
     fn checked<T>(&self, call: impl FnOnce(ErrorText) -> T) -> Result<T> {
         let mut text: *mut c_char = null_mut();
         let done = call(&raw mut text);
+        // SAFETY: null, or the text of the call's error.
+        unsafe { self.refused(text) }.map(|()| done)
+    }
+
+    /// The error whose text a call left, if it left one. Frees the text.
+    ///
+    /// # Safety
+    /// `text` is null, or RocksDB left it, and it was not freed.
+    unsafe fn refused(&self, text: *mut c_char) -> Result<()> {
         if text.is_null() {
-            return Ok(done);
+            return Ok(());
         }
-        // SAFETY: a text that RocksDB leaves ends with a zero, and is ours to free.
+        // SAFETY: a text that RocksDB leaves ends with a zero, and is the caller's to free.
         let said = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
         // SAFETY: as above; it was copied.
         unsafe { (self.functions.free)(text.cast()) };
@@ -205,15 +245,68 @@ impl Rocks {
         let pinned = self.checked(|error| unsafe {
             (f.get_pinned)(self.database, self.read, key.as_ptr(), key.len(), error)
         })?;
+        // SAFETY: the handle was just given, and is used no more.
+        Ok(unsafe { self.show(pinned, see) })
+    }
+
+    /// Shows the values of keys in their order, by a MultiGet for each 32 keys; says whether all are there.
+    ///
+    /// # Errors
+    /// What the library says of any key.
+    pub fn get_batch(&self, keys: &[Key], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let mut all = true;
+        for keys in keys.chunks(KEYS_MAX) {
+            all &= self.get_group(keys, see)?;
+        }
+        Ok(all)
+    }
+
+    /// Shows the values of at most [`KEYS_MAX`] keys by one MultiGet.
+    fn get_group(&self, keys: &[Key], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let f = &self.functions;
+        let (mut starts, mut lens) = ([null(); KEYS_MAX], [0; KEYS_MAX]);
+        for ((start, len), key) in starts.iter_mut().zip(&mut lens).zip(keys) {
+            (*start, *len) = (key.as_ptr(), key.len());
+        }
+        let (mut found, mut errors) = ([null_mut(); KEYS_MAX], [null_mut(); KEYS_MAX]);
+        let (mut all, mut refused) = (true, None);
+        // SAFETY: each array has a place for every key, and the keys outlive the call. Texts and handles are used once.
+        unsafe {
+            (f.batched_multi_get_cf)(
+                self.database,
+                self.read,
+                self.family,
+                keys.len().min(KEYS_MAX),
+                starts.as_ptr(),
+                lens.as_ptr(),
+                found.as_mut_ptr(),
+                errors.as_mut_ptr(),
+                false,
+            );
+            for (pinned, text) in found.into_iter().zip(errors).take(keys.len()) {
+                refused = refused.or(self.refused(text).err());
+                all &= self.show(pinned, see);
+            }
+        }
+        refused.map_or(Ok(all), Err)
+    }
+
+    /// Shows the value of a pinned slice and releases it; says whether there is one.
+    ///
+    /// # Safety
+    /// `pinned` is null, or this library made it, and it was not released.
+    #[inline]
+    unsafe fn show(&self, pinned: Handle, see: &mut dyn FnMut(&[u8])) -> bool {
+        let f = &self.functions;
         if pinned.is_null() {
-            return Ok(false);
+            return false;
         }
         // SAFETY: the value stays where it is until the handle is destroyed, which is after it was seen.
         unsafe {
             see(bytes(|len| (f.pinnableslice_value)(pinned, len)));
             (f.pinnableslice_destroy)(pinned);
         }
-        Ok(true)
+        true
     }
 
     /// Shows at most `limit` pairs in order from `from` on; says how many there were. Values are looked at only if
@@ -268,6 +361,7 @@ impl Drop for Rocks {
         // SAFETY: each handle was made by this library and is used no more. A database that could not be opened is null.
         unsafe {
             if !self.database.is_null() {
+                (f.column_family_handle_destroy)(self.family);
                 (f.close)(self.database);
             }
             (f.readoptions_destroy)(self.read);

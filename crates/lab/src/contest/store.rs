@@ -4,6 +4,13 @@ use anyhow::Result;
 
 use super::key::Key;
 
+/// Least bytes of a cache.
+const CACHE_LEAST_BYTES: u64 = 256 << 20;
+/// Most bytes of a cache: more would take the memory of a small machine.
+const CACHE_MOST_BYTES: u64 = 2 << 30;
+/// Bytes of a pair in a cache beside its value: key, headers, room that shards leave unused.
+const CACHED_PAIR_BYTES: u64 = 256;
+
 /// What a put that returned has survived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guarantee {
@@ -36,6 +43,15 @@ pub struct Opening {
     pub record_bytes: u32,
     /// More options of Byway's URI.
     pub options: String,
+}
+
+impl Opening {
+    /// Bytes of the cache of an engine that has one of its own: it holds every pair, as the page cache does for engines
+    /// that map their file. From 256 MiB to 2 GiB.
+    pub fn cache_bytes(&self) -> u64 {
+        let pairs_bytes = self.keys * (u64::from(self.record_bytes) + CACHED_PAIR_BYTES);
+        pairs_bytes.clamp(CACHE_LEAST_BYTES, CACHE_MOST_BYTES)
+    }
 }
 
 /// A store of an engine, open. It is closed when it is dropped; what it acknowledged is there at the next opening.

@@ -90,7 +90,7 @@ pub use nvme::{NodeKind, NvmeAnswer, NvmeCommand, NvmeNode, NvmeQueue};
 pub use owner::{OwnerProcess, ProcessLocal};
 pub use plain::{PlainFile, PlainKind, PlainOptions, RangeChange};
 pub use posix_aio::{PosixAio, PosixAioCompleted};
-pub use published::{MappingReader, PublishedMapping};
+pub use published::{MappingReader, PublishedMapping, SharedMapping};
 pub use robust::RobustLock;
 pub use signal::EventSignal;
 pub use size::{Bytes, NoSize};

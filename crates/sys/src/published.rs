@@ -1,4 +1,4 @@
-//! Mapped memory with one writer and readers on other threads.
+//! Mapped memory with one writer and readers on other threads, or with several writers.
 
 use std::io;
 use std::ops::Deref;
@@ -74,6 +74,77 @@ impl PublishedMapping {
     }
 
     /// A reader for other threads.
+    #[must_use]
+    pub fn reader(&self) -> MappingReader {
+        MappingReader(Arc::clone(&self.0))
+    }
+
+    /// Gives up slices of it: several threads may write it from now on.
+    #[must_use]
+    pub fn into_shared(self) -> SharedMapping {
+        SharedMapping(self.0)
+    }
+}
+
+/// Memory that several threads write and read at the same time. It is copied in and out, and never borrowed.
+///
+/// Who writes what, and whether a copy is whole, is for a protocol of its owners.
+#[derive(Debug, Clone)]
+pub struct SharedMapping(Arc<Mapping>);
+
+impl SharedMapping {
+    /// As [`Mapping::load_u64`].
+    ///
+    /// # Errors
+    /// [`MapError`] when the word is not inside the mapping or not aligned.
+    #[inline]
+    pub fn load_u64(&self, at: usize) -> Result<u64, MapError> {
+        self.0.load_u64(at)
+    }
+
+    /// As [`Mapping::store_u64`]: one instruction, in program order with all stores around it.
+    ///
+    /// # Errors
+    /// [`MapError`] when the word is not inside the mapping or not aligned.
+    #[inline]
+    pub fn store_u64(&self, at: usize, value: u64) -> Result<(), MapError> {
+        self.0.store_u64(at, value)
+    }
+
+    /// Copies into the mapping.
+    ///
+    /// # Errors
+    /// [`MapError`] when the range is not inside the mapping.
+    #[inline]
+    pub fn write_at(&self, at: usize, from: &[u8]) -> Result<(), MapError> {
+        let to = self.0.check(at, from.len(), 1)?;
+        // SAFETY: inside the mapping, of which no slice exists: others touch it by racing copies and atomic words alone, so that
+        // `from` is no part of it.
+        unsafe { racing::to_shared(to, from) };
+        Ok(())
+    }
+
+    /// Copies from the mapping.
+    ///
+    /// # Errors
+    /// [`MapError`] when the range is not inside the mapping.
+    #[inline]
+    pub fn copy_at(&self, at: usize, into: &mut [u8]) -> Result<(), MapError> {
+        let from = self.0.check(at, into.len(), 1)?;
+        // SAFETY: inside the mapping, which lives as long as `self`; `into` is exclusive, so no part of it.
+        unsafe { racing::from_shared(from, into) };
+        Ok(())
+    }
+
+    /// As [`Mapping::fill_at`].
+    ///
+    /// # Errors
+    /// [`MapError`] when the range is not inside the mapping.
+    pub fn fill_at(&self, at: usize, len_bytes: usize, value: u8) -> Result<(), MapError> {
+        self.0.fill_at(at, len_bytes, value)
+    }
+
+    /// A reader of it.
     #[must_use]
     pub fn reader(&self) -> MappingReader {
         MappingReader(Arc::clone(&self.0))
@@ -178,6 +249,26 @@ mod tests {
         assert_eq!((reader.load_u64(8).unwrap(), &bytes, &map[16..21]), (5, b"bytes", &b"bytes"[..]));
         drop(map);
         assert_eq!(reader.load_u64(8).unwrap(), 5, "a reader keeps the memory");
+    }
+
+    #[test]
+    fn shared_mapping_is_written_by_several_threads() {
+        let map = two_pages().into_shared();
+        std::thread::scope(|scope| {
+            for (page, byte) in [(0, 1), (PAGE_BYTES, 2)] {
+                let map = map.clone();
+                scope.spawn(move || map.write_at(page, &[byte; PAGE_BYTES]).unwrap());
+            }
+        });
+        let mut copy = [0; 2 * PAGE_BYTES];
+        map.copy_at(0, &mut copy).unwrap();
+        assert!(
+            copy[..PAGE_BYTES].iter().all(|byte| *byte == 1)
+                && copy[PAGE_BYTES..].iter().all(|byte| *byte == 2)
+        );
+        map.store_u64(8, 7).unwrap();
+        assert_eq!((map.load_u64(8).unwrap(), map.reader().load_u64(8).unwrap()), (7, 7));
+        assert!(map.write_at(2 * PAGE_BYTES - 1, &[0; 2]).is_err() && map.copy_at(1, &mut copy).is_err());
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //!   each other by a fence on both sides ([`readers`]).
 //!
 //! [`validated`] copies memory that its owner reuses meanwhile, for readers without the run lock. [`Grants`] are their rights to read.
+//! [`Waiting`] holds what is done and not yet known to the owner.
 //!
 //! Tests under `cfg(loom)` check these in every interleaving and every outcome that the orderings permit:
 //! `RUSTFLAGS="--cfg loom" cargo test -p byway-queue --release --lib --target-dir target/loom`.
@@ -33,6 +34,7 @@ pub mod run_lock;
 pub mod submission;
 mod sync;
 mod validated;
+mod waiting;
 pub mod window;
 
 #[cfg(all(test, loom))]
@@ -48,6 +50,7 @@ pub use ring::{BadDoorbell, BadSize, Ring, Run};
 pub use run_lock::RunLock;
 pub use submission::{SubmissionConsumer, SubmissionProducer};
 pub use validated::validated;
+pub use waiting::Waiting;
 pub use window::{BadEntry, WindowCursor};
 
 /// Bytes of one submission queue slot: a command, or a chunk of an inline payload.

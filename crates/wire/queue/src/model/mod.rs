@@ -10,6 +10,7 @@ mod readers;
 mod rings;
 mod threads;
 mod validated;
+mod waiting;
 
 use loom::model::Builder;
 

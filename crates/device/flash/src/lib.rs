@@ -33,6 +33,7 @@ mod geometry;
 mod host_tallies;
 mod image;
 mod injection;
+mod lease;
 mod location;
 mod map;
 mod mapped;
@@ -72,6 +73,7 @@ pub use image::namespaces::{
     ACCESS_STATE_BYTES, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES,
 };
 pub use injection::{BadInjection, Injection, MediaOperation, Rule};
+pub use lease::BlockLease;
 pub use media::{MediaKind, Reads};
 pub use options::{DEFAULT_OVER_PROVISIONING_PERCENT, FlashOptions, OpenOptions, RunOptions};
 pub use protected::ImageWatch;

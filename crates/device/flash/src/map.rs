@@ -217,6 +217,17 @@ impl MapReader {
         EntryWord(self.table.load_u64((index * MAP_ENTRY_BYTES) as usize).unwrap_or(UNMAPPED))
     }
 
+    /// Whether the entries `first..first + count` have their disk room, so that setting them cannot fail.
+    #[inline]
+    pub(crate) fn is_ready(&self, first: EntryIndex, count: u64) -> bool {
+        let end = first.saturating_add(count.max(1));
+        let has_room = |segment: usize| {
+            let word = self.presence.load_u64(segment / 8 * 8).unwrap_or(0);
+            word.to_le_bytes()[segment % 8] == PRESENT
+        };
+        end <= self.entries && (segment_of(first)..=segment_of(end - 1)).all(has_room)
+    }
+
     /// Prefetches entry `index`.
     #[inline]
     pub(crate) fn prefetch(&self, index: EntryIndex) {

@@ -86,6 +86,7 @@ mod tests {
     use crate::counters::Cause;
     use crate::flash::Flash;
     use crate::image::namespaces::{ExtentId, NamespaceKind, NamespaceSpec};
+    use crate::lease::BlockLease;
     use crate::media::MediaKind;
     use crate::options::{FlashOptions, OpenOptions};
 
@@ -219,13 +220,32 @@ mod tests {
         model.insert(target, (writes || matches!(target, Target::Owner | Target::Access)).then_some(step));
     }
 
+    /// Does a step; units are written by two leases in turn, everything else once they are recalled.
+    fn do_step_by_leases(flash: &mut Flash, leases: &[BlockLease; 2], step: u64) {
+        let (Target::Unit(unit), true) = plan(step) else {
+            flash.take_in_writes();
+            return do_step(flash, step);
+        };
+        let reader = flash.block_reader(extent(flash, 1)).unwrap();
+        let lease = &leases[(step % 2) as usize];
+        let write = || reader.write_by(lease, unit * 4096, &bytes(step, 4096), || true);
+        if !write() {
+            flash.renew_block_lease(lease).unwrap();
+            assert!(write(), "the map has its room, and a renewed lease too");
+        }
+    }
+
     /// Does the steps until the cut; says which were acknowledged, and the stores left if all were done.
-    fn run_until_cut(path: &Path, first: u64, stores: u64) -> (u64, Option<u64>) {
+    fn run_until_cut(path: &Path, first: u64, stores: u64, by_leases: bool) -> (u64, Option<u64>) {
         let mut done = first;
         let left = run_for(stores, || {
-            let mut flash = Flash::open(path, OpenOptions::default()).unwrap();
+            let mut flash = Flash::open(path, OpenOptions::default().timing(!by_leases)).unwrap();
+            let leases = by_leases.then(|| [0, 1].map(|_| flash.open_block_lease().unwrap()));
             while done < first + STEPS {
-                do_step(&mut flash, done);
+                match &leases {
+                    Some(leases) => do_step_by_leases(&mut flash, leases, done),
+                    None => do_step(&mut flash, done),
+                }
                 done += 1;
             }
         });
@@ -234,6 +254,15 @@ mod tests {
 
     #[test]
     fn a_cut_before_any_store_loses_and_tears_nothing() {
+        cut_before_any_store(false);
+    }
+
+    #[test]
+    fn a_cut_before_any_store_by_leases_loses_and_tears_nothing() {
+        cut_before_any_store(true);
+    }
+
+    fn cut_before_any_store(by_leases: bool) {
         let dir = tempfile::tempdir().unwrap();
         let (base, path) = (dir.path().join("base"), dir.path().join("image"));
         let steps = make_base(&base);
@@ -243,12 +272,12 @@ mod tests {
 
         copy_sparse(&base, &path);
         let enough = 1 << 40;
-        let (_, left) = run_until_cut(&path, first, enough);
+        let (_, left) = run_until_cut(&path, first, enough, by_leases);
         let total = enough - left.unwrap();
         assert!(total > CUTS);
         for cut in (0..CUTS).map(|cut| cut * total / CUTS) {
             copy_sparse(&base, &path);
-            let (done, _) = run_until_cut(&path, first, cut);
+            let (done, _) = run_until_cut(&path, first, cut, by_leases);
             let mut model = before.clone();
             (first..done).for_each(|step| apply(&mut model, step));
             let mut flash = Flash::open(&path, OpenOptions::default()).unwrap();

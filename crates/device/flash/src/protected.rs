@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use byway_sys::{ExclusiveMapping, ImageFile, MappingReader, PublishedMapping, WriteFault};
+use byway_sys::{ExclusiveMapping, ImageFile, MappingReader, PublishedMapping, SharedMapping, WriteFault};
 
 use crate::error::FlashError;
 use crate::image::layout::Range;
@@ -39,6 +39,11 @@ impl Backing {
             return Ok(Published { map: file.map_live(range.at, range.len as usize)? });
         }
         Ok(Published { map: self.map(range)?.map.into() })
+    }
+
+    /// Maps a region that several threads write.
+    pub(crate) fn map_shared(&self, range: Range) -> Result<Shared, FlashError> {
+        Ok(Shared { map: self.map_published(range)?.map.into_shared() })
     }
 
     /// Beside a writer, a reader of what the writer has in a region.
@@ -267,5 +272,55 @@ impl Deref for Published {
     #[inline]
     fn deref(&self) -> &[u8] {
         &self.map
+    }
+}
+
+/// One mapped region that several threads write: the device, and those that it has lent parts of it to.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    map: SharedMapping,
+}
+
+impl Shared {
+    /// As [`Protected::word`].
+    #[inline]
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        self.map.load_u64(at).expect("words lie inside their region")
+    }
+
+    /// As [`Protected::set_word`].
+    #[inline]
+    pub(crate) fn set_word(&self, at: usize, value: u64) {
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::before_store();
+        self.map.store_u64(at, value).expect("words lie inside their region");
+    }
+
+    /// As [`Published::write`].
+    #[inline]
+    pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::at(crate::power_loss::Point::Store);
+        fence(Ordering::Release);
+        self.map.write_at(at, bytes).expect("bytes lie inside their region");
+    }
+
+    /// Copies bytes out, which the caller keeps inside the region.
+    #[inline]
+    pub(crate) fn copy(&self, at: usize, into: &mut [u8]) {
+        self.map.copy_at(at, into).expect("bytes lie inside their region");
+    }
+
+    /// Stores zeroes, from the first byte to the last.
+    pub(crate) fn clear(&self, at: usize, len: usize) {
+        #[cfg(any(test, feature = "power_loss"))]
+        crate::power_loss::at(crate::power_loss::Point::Store);
+        fence(Ordering::Release);
+        self.map.fill_at(at, len, 0).expect("bytes lie inside their region");
+    }
+
+    /// A reader for other threads.
+    pub(crate) fn reader(&self) -> MappingReader {
+        self.map.reader()
     }
 }

@@ -159,6 +159,15 @@ pub(crate) fn owners_in(from: &[u8], units: usize) -> impl Iterator<Item = Entry
     owners.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
+/// The number in a record's bytes, without a check of its checksum; 0 in one that is void.
+#[inline]
+pub(crate) fn seq_in(from: &[u8]) -> u64 {
+    match from.as_chunks().0 {
+        [first, seq, ..] if *first != VOID.to_le_bytes() => u64::from_le_bytes(*seq),
+        _ => 0,
+    }
+}
+
 /// Checksum of `unit` in a record's bytes, without a check of the record's own: for media that return exactly what was programmed.
 #[inline]
 pub(crate) fn crc_in(from: &[u8], units: usize, unit: usize) -> Option<u32> {

@@ -3,16 +3,23 @@
 //! Slots for what callers write and slots for garbage collection, each used in turn. A position is written, named,
 //! counted and only then pointed to by the map. A slot is filled again only when the map points nowhere into it, and
 //! once that is on the medium: the turns make room for a sync to come by itself.
+//!
+//! Slots may be leased to a thread, which fills them by itself (`lease/`). The map is pointed to a position later, when the device takes
+//! it in. Until then the position has no number of its own but its [place in the order](PENDING) of such writes.
 
-use byway_sys::{MappingReader, checksum};
+mod reader;
+
+use byway_sys::checksum;
 
 use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::geometry::{Geometry, UNIT_BYTES};
 use crate::image::layout::{BUFFER_SLOTS, Layout};
 use crate::location::{BufferPlace, EntryIndex};
-use crate::media::copy_checked;
-use crate::protected::{Backing, Published};
+use crate::protected::{Backing, Shared};
+use crate::word;
+
+pub(crate) use reader::{BufferReader, WaitingCopy};
 
 /// Writer of a slot (host or garbage collection), which selects the open blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +33,33 @@ const HEADER_BYTES: usize = 512;
 const OWNERS: usize = 8;
 const CRCS: usize = 160;
 const SEQS: usize = 320;
+/// The [`lease_word`] of a slot that is leased; else zero.
+const LEASE: usize = SEQS + UNITS_MAX * 8;
+const UNITS_MAX: usize = 16;
+
+/// Leases that are open, behind the headers: followers look for what waits while there are any.
+const LEASES: usize = BUFFER_SLOTS as usize * HEADER_BYTES;
+
+/// In the place of a unit's number: it waits to be taken in. The other bits are its place in the order of such units.
+pub(crate) const PENDING: u64 = 1 << 63;
+
+/// The word of a slot that is leased, of which so many positions are taken in. It checks itself: a slot that is taken for leased, because a
+/// bit of it flipped, would bring old units back.
+#[inline]
+fn lease_word(slot: u32, taken_in: u32) -> u64 {
+    word::seal(LEASED | u64::from(taken_in), LEASE_PLACE | u64::from(slot))
+}
+
+/// Positions of a slot that are taken in, by its word; `None` of one that is not leased.
+#[inline]
+fn taken_in(slot: u32, word: u64) -> Option<u32> {
+    let value = word::unseal(word, LEASE_PLACE | u64::from(slot))?;
+    (value & LEASED != 0).then_some((value & !LEASED) as u32)
+}
+
+const LEASED: u64 = 1 << 32;
+/// Salt of the word's check.
+const LEASE_PLACE: u64 = 6 << 60;
 
 /// Headers come first; data starts at the next alignment of the layout.
 const DATA: usize = 64 << 10;
@@ -34,18 +68,21 @@ const SLOTS_A_STREAM: u32 = BUFFER_SLOTS / 2;
 
 /// A unit in the buffer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct BufferedUnit<'a> {
+pub(crate) struct BufferedUnit {
     pub(crate) place: BufferPlace,
     pub(crate) owner: EntryIndex,
     pub(crate) crc: u32,
     pub(crate) seq: u64,
-    pub(crate) data: &'a [u8],
 }
 
-impl BufferedUnit<'_> {
-    pub(crate) fn is_whole(&self) -> bool {
-        checksum::crc32c(self.data) == self.crc
-    }
+/// A unit that waits to be taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PendingUnit {
+    /// Its place in the order of such units.
+    pub(crate) order: u64,
+    pub(crate) owner: EntryIndex,
+    pub(crate) slot: u32,
+    pub(crate) position: u32,
 }
 
 /// What a slot is doing.
@@ -55,11 +92,13 @@ enum SlotState {
     Held,
     /// The map points nowhere into it since this epoch.
     Free(Epoch),
+    /// A thread fills it by itself.
+    Leased,
 }
 
 #[derive(Debug)]
 pub(crate) struct UnitBuffer {
-    memory: Published,
+    memory: Shared,
     page_bytes: usize,
     units: u32,
     states: [SlotState; BUFFER_SLOTS as usize],
@@ -69,7 +108,7 @@ pub(crate) struct UnitBuffer {
 
 impl UnitBuffer {
     pub(crate) fn open(backing: &Backing, layout: &Layout, geometry: &Geometry) -> Result<Self, FlashError> {
-        let memory = backing.map_published(layout.buffer)?;
+        let memory = backing.map_shared(layout.buffer)?;
         let states = [SlotState::Free(Epoch::default()); BUFFER_SLOTS as usize];
         let current = [Stream::Host, Stream::Gc].map(|stream| stream as u32 * SLOTS_A_STREAM);
         Ok(Self {
@@ -118,20 +157,109 @@ impl UnitBuffer {
             .states[slot as usize]
         {
             SlotState::Free(since) => Some((slot, since)),
-            SlotState::Held => None,
+            SlotState::Held | SlotState::Leased => None,
         })
+    }
+
+    /// Slots that each stream has.
+    pub(crate) const fn slots_of_stream(&self) -> u32 {
+        SLOTS_A_STREAM
+    }
+
+    /// Slots of a stream that may be begun now.
+    pub(crate) fn free_count(&self, stream: Stream) -> u32 {
+        slots(stream).filter(|slot| matches!(self.states[*slot as usize], SlotState::Free(_))).count() as u32
     }
 
     /// Empties a slot and makes it the one that its stream fills.
     pub(crate) fn begin(&mut self, slot: u32) {
         self.memory.set_word(header(slot), 0);
+        self.unmark(slot);
         self.states[slot as usize] = SlotState::Held;
         self.current[(slot / SLOTS_A_STREAM) as usize] = slot;
     }
 
+    /// Empties a slot and leases it: a thread fills it by a [`SlotWriter`].
+    pub(crate) fn lease(&mut self, slot: u32) {
+        self.memory.set_word(header(slot), 0);
+        self.memory.set_word(header(slot) + LEASE, lease_word(slot, 0));
+        self.states[slot as usize] = SlotState::Leased;
+    }
+
+    /// Ends the lease of a slot, of which all is taken in.
+    pub(crate) fn end_lease(&mut self, slot: u32) {
+        self.unmark(slot);
+        self.states[slot as usize] = SlotState::Held;
+    }
+
+    fn unmark(&mut self, slot: u32) {
+        if self.memory.word(header(slot) + LEASE) != 0 {
+            self.memory.set_word(header(slot) + LEASE, 0);
+        }
+    }
+
+    /// Ends the lease of every slot of a buffer that was just opened. Whether there was any.
+    pub(crate) fn unmark_all(&mut self) -> bool {
+        let is_marked = |slot: &u32| self.memory.word(header(*slot) + LEASE) != 0;
+        let marked: Vec<u32> = (0..BUFFER_SLOTS).filter(is_marked).collect();
+        if self.memory.word(LEASES) != 0 {
+            self.memory.set_word(LEASES, 0);
+        }
+        marked.iter().for_each(|slot| self.unmark(*slot));
+        !marked.is_empty()
+    }
+
+    /// Units of leased slots that were not taken in, in their order: after the death of the process that leased them.
+    pub(crate) fn pending(&self) -> Vec<PendingUnit> {
+        let mut pending = Vec::new();
+        for slot in 0..BUFFER_SLOTS {
+            let taken_in = taken_in(slot, self.memory.word(header(slot) + LEASE));
+            for position in taken_in.unwrap_or(u32::MAX)..self.filled(slot) {
+                let seq = self.memory.word(field(slot, SEQS, position));
+                // One has a number of its own: taking it in had begun, and it was the first.
+                let order = if seq & PENDING == 0 { 0 } else { seq & !PENDING };
+                pending.push(PendingUnit { order, owner: self.owner(slot, position), slot, position });
+            }
+        }
+        pending.sort_unstable_by_key(|unit| unit.order);
+        pending
+    }
+
+    #[inline]
+    fn owner(&self, slot: u32, position: u32) -> EntryIndex {
+        self.memory.word(field(slot, OWNERS, position))
+    }
+
+    /// Gives a unit that waited its number. Its place is named by the map next, and then it [is taken in](Self::note_taken_in).
+    #[inline]
+    pub(crate) fn number(&mut self, unit: &PendingUnit, seq: u64) -> BufferPlace {
+        self.memory.set_word(field(unit.slot, SEQS, unit.position), seq);
+        BufferPlace::new(unit.slot, unit.position, seq)
+    }
+
+    /// Notes that a unit waits no more: the map names it.
+    #[inline]
+    pub(crate) fn note_taken_in(&mut self, unit: &PendingUnit) {
+        self.memory.set_word(header(unit.slot) + LEASE, lease_word(unit.slot, unit.position + 1));
+    }
+
+    /// Notes how many leases are open, before the first slot of one is leased and after the last was given back.
+    pub(crate) fn note_leases(&mut self, open: u32) {
+        self.memory.set_word(LEASES, u64::from(open));
+    }
+
+    /// Fills leased slots on another thread.
+    pub(crate) fn writer(&self) -> SlotWriter {
+        SlotWriter { memory: self.memory.clone(), page_bytes: self.page_bytes }
+    }
+
     /// Empties all slots. The map points into none of them, on the medium neither.
     pub(crate) fn empty(&mut self) {
-        (0..BUFFER_SLOTS).for_each(|slot| self.memory.set_word(header(slot), 0));
+        (0..BUFFER_SLOTS).for_each(|slot| {
+            self.memory.set_word(header(slot), 0);
+            self.unmark(slot);
+        });
+        self.memory.set_word(LEASES, 0);
     }
 
     /// Notes that the map points nowhere into a slot from this epoch on.
@@ -151,43 +279,52 @@ impl UnitBuffer {
     ) -> BufferPlace {
         let slot = self.current(stream);
         let position = self.filled(slot);
-        let at = self.data_at(slot, position);
-        self.memory.write(at, data);
-        self.memory.set_word(field(slot, OWNERS, position), owner);
-        self.memory.set_word(field(slot, CRCS, position), u64::from(crc));
-        self.memory.set_word(field(slot, SEQS, position), seq);
-        self.memory.set_word(header(slot), u64::from(position + 1));
+        self.writer_ref().put((slot, position), owner, data, crc, seq);
         BufferPlace::new(slot, position, seq)
     }
 
+    #[inline]
+    fn writer_ref(&self) -> SlotWriterRef<'_> {
+        SlotWriterRef { memory: &self.memory, page_bytes: self.page_bytes }
+    }
+
     /// The unit at a place that the map names, if that is there.
-    pub(crate) fn unit(&self, place: BufferPlace) -> Option<BufferedUnit<'_>> {
+    pub(crate) fn unit(&self, place: BufferPlace) -> Option<BufferedUnit> {
         self.unit_at(place.slot.into(), place.position.into()).filter(|unit| unit.place == place)
     }
 
-    /// The unit at a position, if the slot is filled so far.
-    pub(crate) fn unit_at(&self, slot: u32, position: u32) -> Option<BufferedUnit<'_>> {
+    /// The unit at a position, if the slot is filled so far and the unit does not wait to be taken in.
+    pub(crate) fn unit_at(&self, slot: u32, position: u32) -> Option<BufferedUnit> {
         if slot >= BUFFER_SLOTS || position >= self.filled(slot) {
             return None;
         }
-        let at = self.data_at(slot, position);
         let seq = self.memory.word(field(slot, SEQS, position));
-        Some(BufferedUnit {
+        (seq & PENDING == 0).then(|| BufferedUnit {
             place: BufferPlace::new(slot, position, seq),
-            owner: self.memory.word(field(slot, OWNERS, position)),
+            owner: self.owner(slot, position),
             crc: self.memory.word(field(slot, CRCS, position)) as u32,
             seq,
-            data: &self.memory[at..at + UNIT_BYTES],
         })
+    }
+
+    /// Copies a unit; whether it matches its checksum.
+    pub(crate) fn copy_whole(&self, unit: &BufferedUnit, into: &mut [u8; UNIT_BYTES]) -> bool {
+        self.memory.copy(self.data_at(unit.place.slot.into(), unit.place.position.into()), into);
+        checksum::crc32c(into) == unit.crc
+    }
+
+    /// Whether a unit matches its checksum.
+    pub(crate) fn is_whole(&self, unit: &BufferedUnit) -> bool {
+        self.copy_whole(unit, &mut [0; UNIT_BYTES])
     }
 
     /// A reader for other threads.
     pub(crate) fn reader(&self) -> BufferReader {
-        BufferReader { memory: self.memory.reader(), page_bytes: self.page_bytes, units: self.units }
+        BufferReader::new(self.memory.reader(), self.page_bytes, self.units)
     }
 
     /// Every unit there is.
-    pub(crate) fn units(&self) -> impl Iterator<Item = BufferedUnit<'_>> {
+    pub(crate) fn units(&self) -> impl Iterator<Item = BufferedUnit> {
         let places = (0..BUFFER_SLOTS).flat_map(|slot| (0..self.units).map(move |position| (slot, position)));
         places.filter_map(|(slot, position)| self.unit_at(slot, position))
     }
@@ -209,7 +346,9 @@ impl UnitBuffer {
         let wrong_owner = self.memory.word(at(OWNERS)) ^ owner;
         let wrong_turn = BufferPlace::new(slot, position, self.memory.word(at(SEQS))).seq_low ^ place.seq_low;
         let data_at = self.data_at(slot, position);
-        let crc = checksum::crc32c(&self.memory[data_at..data_at + UNIT_BYTES]);
+        let mut data = [0; UNIT_BYTES];
+        self.memory.copy(data_at, &mut data);
+        let crc = checksum::crc32c(&data);
         let wrong_crc = crc ^ self.memory.word(at(CRCS)) as u32;
         let is_named = position < filled;
         match (is_named, wrong_owner.count_ones(), wrong_turn.count_ones(), wrong_crc.count_ones()) {
@@ -223,7 +362,7 @@ impl UnitBuffer {
             (true, 0, 0, 1) => self.memory.set_word(at(CRCS), u64::from(crc)),
             (true, 0, 0, 2..) => {
                 let Some(bit) = checksum::flipped_bit(UNIT_BYTES, wrong_crc) else { return false };
-                let byte = self.memory[data_at + bit / 8] ^ 1 << (bit % 8);
+                let Some(byte) = data.get(bit / 8).map(|byte| byte ^ 1 << (bit % 8)) else { return false };
                 self.memory.write(data_at + bit / 8, &[byte]);
             }
             _ => return false,
@@ -231,9 +370,9 @@ impl UnitBuffer {
         true
     }
 
-    /// The whole page of a slot.
-    pub(crate) fn page(&self, slot: u32) -> &[u8] {
-        &self.memory[self.data_at(slot, 0)..][..self.page_bytes]
+    /// Copies the whole page of a slot, into as many bytes.
+    pub(crate) fn copy_page(&self, slot: u32, into: &mut [u8]) {
+        self.memory.copy(self.data_at(slot, 0), into);
     }
 
     /// Fills a position that the map does not point to with zeroes.
@@ -247,28 +386,37 @@ impl UnitBuffer {
     }
 }
 
-/// Reads buffered units while the device fills and reuses slots. The map's entry names a unit as long as it is there.
-#[derive(Debug)]
-pub(crate) struct BufferReader {
-    memory: MappingReader,
+/// Fills leased slots of the buffer by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct SlotWriter {
+    memory: Shared,
     page_bytes: usize,
-    units: u32,
 }
 
-impl BufferReader {
-    /// Fills `into` from byte `within` of the unit at a place on; whether that is `owner`'s, and whole.
-    pub(crate) fn copy(&self, place: BufferPlace, owner: EntryIndex, within: usize, into: &mut [u8]) -> bool {
-        let (slot, position) = (u32::from(place.slot), u32::from(place.position));
-        if slot >= BUFFER_SLOTS || position >= self.units {
-            return false;
-        }
-        let word = |fields| self.memory.load_u64(field(slot, fields, position)).unwrap_or(0);
-        let is_there = BufferPlace::new(slot, position, word(SEQS)) == place && word(OWNERS) == owner;
-        let at = data_at(self.page_bytes, slot, position);
-        is_there
-            && copy_checked(within, into, word(CRCS) as u32, |unit| {
-                self.memory.copy_page(at, unit, None).ok()
-            })
+impl SlotWriter {
+    /// Writes the next position of a leased slot. It waits to be taken in, and outlives the process from here on.
+    #[inline]
+    pub(crate) fn put(&self, unit: &PendingUnit, data: &[u8], crc: u32) {
+        let writer = SlotWriterRef { memory: &self.memory, page_bytes: self.page_bytes };
+        writer.put((unit.slot, unit.position), unit.owner, data, crc, PENDING | unit.order);
+    }
+}
+
+/// Writes positions of slots.
+struct SlotWriterRef<'a> {
+    memory: &'a Shared,
+    page_bytes: usize,
+}
+
+impl SlotWriterRef<'_> {
+    /// Writes a position, names it, and counts it.
+    #[inline]
+    fn put(&self, (slot, position): (u32, u32), owner: EntryIndex, data: &[u8], crc: u32, seq: u64) {
+        self.memory.write(data_at(self.page_bytes, slot, position), data);
+        self.memory.set_word(field(slot, OWNERS, position), owner);
+        self.memory.set_word(field(slot, CRCS, position), u64::from(crc));
+        self.memory.set_word(field(slot, SEQS, position), seq);
+        self.memory.set_word(header(slot), u64::from(position + 1));
     }
 }
 
@@ -289,5 +437,5 @@ const fn field(slot: u32, fields: usize, position: u32) -> usize {
     header(slot) + fields + position as usize * 8
 }
 
-const _: () = assert!(SEQS + 16 * 8 <= HEADER_BYTES && BUFFER_SLOTS as usize * HEADER_BYTES <= DATA);
+const _: () = assert!(LEASE + 8 <= HEADER_BYTES && LEASES + 8 <= DATA);
 const _: () = assert!(BUFFER_SLOTS <= 256);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use byway_sys::{ImageFile, Mapping, MappingReader};
 
 use crate::areas::AreaRef;
+use crate::buffer::WaitingCopy;
 use crate::counters::Cause;
 use crate::error::{FlashError, ImageError};
 use crate::flash::Flash;
@@ -208,14 +209,23 @@ impl Following {
         within: usize,
         into: &mut [u8],
     ) -> Result<Location, Unread> {
-        let (mut before, mut same) = (self.units.load(entry), 0);
+        let (mut before, mut same) = (None, 0);
         for _ in 0..COPIES {
-            if let Some(location) = self.units.copy(kind, entry, before, within, into) {
+            // What waits in a lease of the writer is newer than what the map names.
+            if kind == PageKind::Units && before.is_none() {
+                match self.units.copy_waiting(entry, within, into) {
+                    WaitingCopy::Absent => {}
+                    WaitingCopy::Copied(place) => return Ok(Location::Buffer(place)),
+                    WaitingCopy::Changed => continue,
+                }
+            }
+            let word = before.unwrap_or_else(|| self.units.load(entry));
+            if let Some(location) = self.units.copy(kind, entry, word, within, into) {
                 return Ok(location);
             }
             let now = self.units.load(entry);
-            same = if now == before { same + 1 } else { 0 };
-            before = now;
+            same = if now == word { same + 1 } else { 0 };
+            before = Some(now);
             if same == COPIES_OF_DAMAGE {
                 return Err(match self.units.location(entry, now) {
                     Some(Location::Flash(unit)) => Unread::Damaged(self.units.page_of(unit)),

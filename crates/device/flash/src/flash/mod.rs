@@ -7,6 +7,7 @@ mod durability;
 mod erase;
 mod following;
 mod health;
+mod lease;
 mod namespaces;
 mod opening;
 mod reader;

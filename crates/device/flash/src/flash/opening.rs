@@ -19,7 +19,7 @@ use crate::geometry::Geometry;
 use crate::geometry::Promises;
 use crate::image::layout::Layout;
 use crate::image::namespaces::{Entry, NamespaceRecord, NamespaceSpec, NamespaceTable};
-use crate::image::superblock::{Features, Keeps, Superblock, damaged};
+use crate::image::superblock::{Features, Incompatible, Keeps, Superblock, damaged};
 use crate::mapped::MappedCounts;
 use crate::media::{FileMedia, InjectedMedia, Media, MediaKind, NullMedia, RamMedia};
 use crate::options::{FlashOptions, How, OpenOptions};
@@ -320,7 +320,8 @@ impl Flash {
                 self.remove_ownerless_areas()?;
             }
         } else {
-            self.recovery.recounted_blocks = self.ftl.recover_from_death(read_only);
+            let had_leases = !clean && self.superblock.incompatible == Incompatible::BLOCK_LEASES;
+            self.recovery.recounted_blocks = self.ftl.recover_from_death(read_only, had_leases);
         }
         match is_repaired {
             true => self.close_to_be_repaired(),
@@ -415,6 +416,7 @@ impl Flash {
     }
 
     fn mark_closed(&mut self) -> Result<(), FlashError> {
+        self.end_block_leases()?;
         // The mark follows what it vouches for: counters too, which are kept without a word.
         self.ftl.syncs.note_store();
         self.ftl.order_now(SyncPoint::PowerOff)?;
@@ -440,5 +442,6 @@ fn superblock_of(options: FlashOptions, promises: Promises, keeps: Keeps) -> Res
         profile_name: options.profile_name,
         uuid: options.uuid,
         features: Features::default(),
+        incompatible: Incompatible::NONE,
     })
 }

@@ -4,13 +4,16 @@
 //! again: an entry that is the same named these bytes all the time. What it cannot vouch for is left to [`Flash::read`], which
 //! names damage.
 
+use std::sync::Arc;
+
 use byway_queue::validated;
 
-use crate::buffer::BufferReader;
+use crate::buffer::{BufferReader, WaitingCopy};
 use crate::flash::Flash;
 use crate::ftl::Ftl;
 use crate::geometry::{Geometry, PageId, UNIT_BYTES, UnitId};
 use crate::image::namespaces::ExtentId;
+use crate::lease::{BlockLease, LeaseTable, Target};
 use crate::location::{EntryIndex, Location};
 use crate::map::{EntryWord, MapReader};
 use crate::media::PageReader;
@@ -24,7 +27,9 @@ const ATTEMPTS: u32 = 4;
 #[derive(Debug)]
 pub struct BlockReader {
     units: UnitReader,
+    leases: Arc<LeaseTable>,
     backing: Backing,
+    extent: ExtentId,
     first: EntryIndex,
     len_bytes: u64,
 }
@@ -68,7 +73,8 @@ impl Flash {
         }
         let (first, len_bytes) = (entry.first, self.extent_bytes(entry));
         let units = self.ftl.reader()?;
-        Some(BlockReader { units, backing: self.backing.clone(), first, len_bytes })
+        let leases = self.ftl.leases.table();
+        Some(BlockReader { units, leases, backing: self.backing.clone(), extent, first, len_bytes })
     }
 }
 
@@ -96,10 +102,34 @@ impl BlockReader {
         if !inside {
             return None;
         }
-        let first = self.first + at_bytes / UNIT_BYTES as u64;
-        let reads = self.units.read(first, (at_bytes % UNIT_BYTES as u64) as usize, into)?;
+        let (first, within) = (self.first + at_bytes / UNIT_BYTES as u64, at_bytes % UNIT_BYTES as u64);
+        // Before the map's entries are loaded: those that wait no more are named there.
+        if self.leases.has_any(first, (within + into.len() as u64).div_ceil(UNIT_BYTES as u64)) {
+            return None;
+        }
+        let reads = self.units.read(first, within as usize, into)?;
         // Mapped state that another program cut off reads as zeroes.
         (!self.backing.is_lost()).then_some(reads)
+    }
+}
+
+impl BlockReader {
+    /// Writes whole units of the extent by a lease of the same device. False where only the device can do it: then none, or some of them,
+    /// were written. `is_granted` says whether the thread may still write to the extent. It is asked while the lease cannot be recalled.
+    #[inline]
+    #[must_use]
+    pub fn write_by(
+        &self,
+        lease: &BlockLease,
+        at_bytes: u64,
+        data: &[u8],
+        is_granted: impl FnOnce() -> bool,
+    ) -> bool {
+        let unit = UNIT_BYTES as u64;
+        let is_whole = at_bytes.is_multiple_of(unit) && data.len().is_multiple_of(UNIT_BYTES);
+        let inside = at_bytes.checked_add(data.len() as u64).is_some_and(|end| end <= self.len_bytes);
+        let target = Target { extent: self.extent, first: self.first + at_bytes / unit };
+        is_whole && inside && lease.write(target, data, is_granted)
     }
 }
 
@@ -138,6 +168,11 @@ impl UnitReader {
     /// The page of a unit.
     pub(super) fn page_of(&self, unit: UnitId) -> PageId {
         self.geometry.page_of(unit)
+    }
+
+    /// As [`BufferReader::copy_waiting`].
+    pub(super) fn copy_waiting(&self, entry: EntryIndex, within: usize, into: &mut [u8]) -> WaitingCopy {
+        self.buffer.copy_waiting(entry, within, into)
     }
 
     /// Where the data of an entry is that has this word.

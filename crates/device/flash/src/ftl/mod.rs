@@ -7,6 +7,7 @@
 mod discarded;
 mod disturb;
 mod gc;
+mod lease;
 pub(crate) mod program;
 pub(crate) mod read;
 pub(crate) mod recovery;
@@ -24,20 +25,20 @@ use crate::error::FlashError;
 use crate::event::{FlashEvent, Reporter};
 use crate::frontier::{FrontierKind, Frontiers};
 use crate::ftl::discarded::Discarded;
+use crate::ftl::lease::Leases;
 use crate::ftl::program::PageData;
 use crate::ftl::scratch::Scratch;
 use crate::geometry::{BlockId, Geometry, PageId, UNIT_BYTES, UnitId};
-use crate::image::layout::{BUFFER_SLOTS, Layout};
+use crate::image::layout::Layout;
 use crate::location::{Before, EntryIndex, Location};
 use crate::map::UnitMap;
 use crate::media::{Media, PageReader};
 use crate::protected::Backing;
 use crate::retention::RetentionLimits;
-use crate::spare::{PageKind, SpareRecord};
+use crate::spare::{PageKind, SpareRecord, seq_in};
 use crate::stall::{StallCause, StallTimer, Stalls};
 use crate::state::State;
-use crate::syncs::Syncs;
-use crate::syncs::{FinishedSync, PendingSync};
+use crate::syncs::{FinishedSync, PendingSync, Syncs};
 use crate::timing::FlashTiming;
 use crate::victims::GcPolicy;
 
@@ -59,6 +60,7 @@ pub(crate) struct Ftl {
     retention: RetentionLimits,
     scratch: Scratch,
     discarded: Discarded,
+    pub(crate) leases: Leases,
     /// Waits of commands, those that users of the flash noted too.
     pub(crate) stalls: Stalls,
 }
@@ -89,6 +91,7 @@ impl Ftl {
             geometry,
             scratch: Scratch::new(geometry.page_bytes as usize),
             discarded: Discarded::new(geometry.units_per_page()),
+            leases: Leases::default(),
             stalls: Stalls::default(),
         };
         // Beside a writer nothing is written, and its slots change.
@@ -316,15 +319,6 @@ impl Ftl {
         is_live.then_some((unit.owner, unit.crc))
     }
 
-    /// Finds the slots that the map points into.
-    pub(crate) fn take_up_slots(&mut self) {
-        let units = self.geometry.units_per_page();
-        let held: Vec<bool> = (0..BUFFER_SLOTS)
-            .map(|slot| (0..units).any(|position| self.buffered(slot, position).is_some()))
-            .collect();
-        self.buffer.take_up(|slot| held[slot as usize]);
-    }
-
     /// Puts what was stored so far on the medium before what follows; see [`SyncPoint`].
     pub(crate) fn order(&mut self, point: SyncPoint) -> Result<(), FlashError> {
         if self.syncs.durability() == Durability::Process {
@@ -415,11 +409,15 @@ impl Ftl {
 
     #[cold]
     fn before_unless_synced(&mut self, old: Location, before: Before) -> Before {
-        let seq = self.seq_at(old);
+        // Of a damaged record nothing is found after a loss of power, whatever its number.
+        let seq = match old {
+            Location::Flash(unit) => Some(seq_in(self.media.spare(self.geometry.page_of(unit)))),
+            _ => self.seq_at(old),
+        };
         if self.syncs.may_cover(seq) {
             // Whether `old` is what the last sync covered is being decided. A sync that fails is reported by the next.
-            let synced = self.syncs.order_now(SyncPoint::EntryMove);
-            self.note_sync(synced.unwrap_or(false));
+            let synced = self.syncs.order_now(SyncPoint::EntryMove).unwrap_or(false);
+            self.note_sync(synced);
         }
         if seq >= Some(self.state.synced_seq()) { before } else { Before::Mapped }
     }

@@ -39,6 +39,26 @@ impl Ftl {
             self.pay_for_room(front, *at_ps);
             self.restore_gc_room(*at_ps)?;
         }
+        match data {
+            PageData::Bytes(bytes) => self.program_bytes(front, spare, bytes, cause, at_ps),
+            PageData::Slot(slot) => {
+                let mut page = self.scratch.take();
+                self.buffer.copy_page(slot, &mut page);
+                let done = self.program_bytes(front, spare, &page, cause, at_ps);
+                self.scratch.give_back(page);
+                done
+            }
+        }
+    }
+
+    fn program_bytes(
+        &mut self,
+        front: FrontierKind,
+        spare: &mut SpareRecord,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<PageId, FlashError> {
         let mut record = [0; 256];
         let record = &mut record[..self.geometry.spare_record_bytes()];
         let mut attempts_left = PROGRAM_ATTEMPTS;
@@ -53,14 +73,9 @@ impl Ftl {
             spare.encode(record);
             let page = self.geometry.page(block, page_in_block);
             self.state.set_last_program(page);
-            let data = match data {
-                PageData::Bytes(bytes) => bytes,
-                PageData::Slot(slot) => self.buffer.page(slot),
-            };
-            let bytes = data.len();
             match self.media.program(page, data, record) {
                 Ok(()) => {
-                    self.note_program(front, block, bytes, cause, at_ps);
+                    self.note_program(front, block, data.len(), cause, at_ps);
                     return Ok(page);
                 }
                 Err(error) => self.go_on_after(error, front, block, &mut attempts_left)?,

@@ -1,6 +1,5 @@
 //! Reading: from map entry to verified bytes.
 
-use crate::buffer::BufferedUnit;
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::ftl::Ftl;
@@ -185,9 +184,10 @@ impl Ftl {
         into: &mut [u8],
     ) -> Result<(), ReadError> {
         let found = self.buffer.unit(place).filter(|unit| unit.owner == entry);
-        let found = found.filter(BufferedUnit::is_whole);
+        let mut data = [0; UNIT_BYTES];
+        let found = found.filter(|unit| self.buffer.copy_whole(unit, &mut data));
         // A map entry of a whole-page extent has no unit; a forged image may claim one.
-        match found.and_then(|unit| unit.data.get(within..within + into.len())) {
+        match found.and_then(|_| data.get(within..within + into.len())) {
             Some(part) => {
                 into.copy_from_slice(part);
                 Ok(())

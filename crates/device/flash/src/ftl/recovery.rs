@@ -52,10 +52,13 @@ pub(crate) struct Owned {
 }
 
 impl Ftl {
-    /// After the death of a process: finishes the flip that was under way, and takes the page back that was programmed
-    /// for nothing. Says how many blocks were counted anew.
-    pub(crate) fn recover_from_death(&mut self, read_only: bool) -> u32 {
+    /// After the death of a process: finishes the flip that was under way, takes in what was written by leases if there were any, and takes the page back
+    /// that was programmed for nothing. Says how many blocks were counted anew.
+    pub(crate) fn recover_from_death(&mut self, read_only: bool, had_leases: bool) -> u32 {
         let recounted = self.finish_intent();
+        if had_leases {
+            self.take_in_left();
+        }
         let pages = u64::from(self.geometry.block_count()) * u64::from(self.geometry.pages_per_block);
         let last = self.state.last_program().filter(|page| page.0 < pages);
         if !read_only && let Some(page) = last {
@@ -171,7 +174,7 @@ impl Ftl {
             Ok(Location::Unmapped | Location::Lost) | Err(_) => Ok(true),
             Ok(Location::Buffer(place)) => {
                 let unit = self.buffer.unit(place).filter(|unit| unit.owner == entry);
-                Ok(unit.is_some_and(|unit| unit.seq < synced_seq || unit.is_whole()))
+                Ok(unit.is_some_and(|unit| unit.seq < synced_seq || self.buffer.is_whole(&unit)))
             }
             Ok(Location::Flash(unit)) => {
                 let page = self.geometry.page_of(unit);

@@ -26,7 +26,7 @@ const NAME_BYTES: usize = 32;
 
 /// Feature bits this program knows, by what an unknown one forbids: nothing, writing, opening.
 const KNOWN_READ_ONLY_COMPATIBLE: u64 = Features::ACCESS_STATE.0;
-const KNOWN_INCOMPATIBLE: u64 = 0;
+const KNOWN_INCOMPATIBLE: u64 = Incompatible::BLOCK_LEASES.0;
 
 /// Features of the format that an image uses. A program that does not know one of them can read the image, and must not
 /// write it.
@@ -45,6 +45,17 @@ impl Features {
     pub(crate) const fn insert(&mut self, other: Self) {
         self.0 |= other.0;
     }
+}
+
+/// Features of the format that an image uses. A program that does not know one of them must not open it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Incompatible(u64);
+
+impl Incompatible {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Units in leased slots of the buffer count though the map does not name them.
+    pub(crate) const BLOCK_LEASES: Self = Self(1 << 0);
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -123,6 +134,7 @@ pub(crate) struct Superblock {
     pub(crate) profile_name: String,
     pub(crate) uuid: [u8; 16],
     pub(crate) features: Features,
+    pub(crate) incompatible: Incompatible,
 }
 
 impl Superblock {
@@ -207,6 +219,7 @@ impl Superblock {
             profile_name: name_of(&stored.profile.name),
             uuid: stored.uuid,
             features: Features(stored.read_only_compatible.get()),
+            incompatible: Incompatible(stored.incompatible.get()),
         })
     }
 
@@ -218,6 +231,7 @@ impl Superblock {
         stored.keeps = (self.keeps as u32).into();
         stored.uuid = self.uuid;
         stored.read_only_compatible = self.features.0.into();
+        stored.incompatible = self.incompatible.0.into();
         stored.total_bytes = layout.total_bytes().into();
         stored.usable_bytes = self.geometry.usable_bytes.into();
         stored.channels = self.geometry.channels.into();

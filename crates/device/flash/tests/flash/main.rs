@@ -9,6 +9,7 @@ mod damage;
 mod endurance;
 mod image;
 mod kill;
+mod leases;
 mod lend;
 mod namespaces;
 mod readers;

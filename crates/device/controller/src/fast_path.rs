@@ -148,7 +148,7 @@ impl FastPath {
     #[must_use]
     pub fn is_outdated(&self, command: &Command) -> bool {
         let access = self.permit_of(command.nsid);
-        access.and_then(|access| access.permit.as_ref()).is_some_and(crate::subsystem::ReadPermit::has_ended)
+        access.and_then(|access| access.permit.as_ref()).is_some_and(crate::subsystem::BlockPermit::has_ended)
     }
 
     /// Executes a [`FastCommand::Get`] into `reply`, beside other threads that read. `None` where that takes the run lock.

@@ -1,29 +1,45 @@
 //! Executing and completing gathered commands.
 
 use byway_dma::HostMemory;
-use byway_flash::StallCause;
+use byway_flash::{Flash, StallCause};
 use byway_kv::{Key, PREFETCH_GROUP};
 use byway_link::Class;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
-use super::leases::QueueLeases;
+use super::leases::{QueueLeases, is_leasable};
+use super::unlocked::permit;
 use super::{DelegatedHabits, DelegatedQueue, ERRORS_KEPT, Gathering, ManyLookup, Place, What, Work};
 use crate::admin::note;
 use crate::counting::{Executed, QueueKind, QueueOf, Typed};
 use crate::data_pointer;
 use crate::error::CommandError;
-use crate::namespace::Namespace;
 use crate::namespace::kv::{Lookups, StoreIf};
 use crate::namespace::media::check_whole;
+use crate::namespace::{Namespace, NvmNamespace, write_error};
 use crate::opcode::FIRST_VENDOR_OPCODE;
 use crate::outcome::Outcome;
 use crate::port::Port;
-use crate::subsystem::{Attempts, OVERTAKEN, Subsystem};
+use crate::subsystem::{Attempts, BlockPermit, OVERTAKEN, Subsystem};
 
 impl DelegatedQueue {
+    /// Whether every gathered command was executed.
+    #[inline]
+    pub fn is_executed(&self) -> bool {
+        self.gathered.iter().all(|gathering| gathering.is_done)
+    }
+
     /// Executes the gathered commands that [`Self::execute_unlocked`] and [`Self::execute_shared`] have left, by groups, of which each is prefetched first.
     pub fn execute(&mut self, subsystem: &mut Subsystem) {
+        self.execute_until(subsystem, false);
+    }
+
+    /// The same, but only up to a write that has renewed the lease for those behind it: they need the run lock no more.
+    pub fn execute_to_renew(&mut self, subsystem: &mut Subsystem) {
+        self.execute_until(subsystem, true);
+    }
+
+    fn execute_until(&mut self, subsystem: &mut Subsystem, renewed: bool) {
         subsystem.note_wait(StallCause::FullRing, std::mem::take(&mut self.full_ring_ns));
         self.uncounted.settle(subsystem);
         let stores_alone = self.has_leased_stores_alone();
@@ -33,7 +49,11 @@ impl DelegatedQueue {
             }
             // The first of them renews the lease for the others.
             if !(stores_alone && !self.gathered[at].is_done && self.put_by_lease(at).is_some()) {
+                let is_write = !self.gathered[at].is_done && self.gathered[at].work.what == What::Write;
                 self.execute_one(subsystem, at);
+                if renewed && stores_alone && is_write {
+                    return;
+                }
             }
         }
     }
@@ -54,14 +74,15 @@ impl DelegatedQueue {
 
     #[inline]
     fn execute_one(&mut self, subsystem: &mut Subsystem, at: usize) {
-        let Self { qid, gathered, payloads, many, habits, leases, .. } = self;
+        let Self { qid, gathered, payloads, many, habits, leases, blocks, .. } = self;
         let Some(gathering) = gathered.get_mut(at).filter(|gathering| !gathering.is_done) else { return };
         gathering.is_done = true;
         subsystem.note_command(gathering.counted);
         if gathering.result.is_ok() {
             let room = (payloads.as_mut_slice(), &mut many.lookups);
+            let permit = permit(blocks, gathering.nsid).filter(|_| is_leasable(blocks, gathering));
             let Gathering { nsid, work, .. } = gathering;
-            gathering.result = perform_whole(subsystem, habits, leases, *nsid, work, room);
+            gathering.result = perform_whole(subsystem, habits, (leases, permit), *nsid, work, room);
         }
         if gathering.work.what == What::GetMany {
             gathering.work.value.len = many.lookups.result_bytes();
@@ -204,7 +225,7 @@ fn count(subsystem: &mut Subsystem, gathering: &Gathering, bytes: usize) {
 fn perform_whole(
     subsystem: &mut Subsystem,
     habits: &DelegatedHabits,
-    leases: &mut QueueLeases,
+    (leases, permit): (&mut QueueLeases, Option<&BlockPermit>),
     nsid: u32,
     work: &Work,
     room: (&mut [u8], &mut Lookups),
@@ -213,6 +234,7 @@ fn perform_whole(
     let (payloads, lookups) = room;
     let mut attempts = Attempts::default();
     let result = loop {
+        let leases = (&mut *leases, permit);
         let done = perform(subsystem, habits, leases, nsid, work, (&mut *payloads, &mut *lookups));
         if !subsystem.is_overtaken(nsid, work.what.access(), &done, &mut attempts) {
             break done?;
@@ -231,7 +253,7 @@ fn perform_whole(
 fn perform(
     subsystem: &mut Subsystem,
     habits: &DelegatedHabits,
-    leases: &mut QueueLeases,
+    (leases, permit): (&mut QueueLeases, Option<&BlockPermit>),
     nsid: u32,
     work: &Work,
     (payloads, lookups): (&mut [u8], &mut Lookups),
@@ -242,8 +264,12 @@ fn perform(
     let Some(key) = work.key() else {
         let blocks = &mut payloads[value];
         return match work.what {
-            What::Read => namespace.nvm()?.read_at(flash, work.at, blocks, &mut 0).map(|()| 0),
-            What::Write => namespace.nvm()?.write_at(flash, work.at, blocks, &mut 0).map(|()| 0),
+            What::Read => {
+                // A write before it in the group may wait.
+                flash.take_in_writes();
+                namespace.nvm()?.read_at(flash, work.at, blocks, &mut 0).map(|()| 0)
+            }
+            What::Write => write(namespace.nvm()?, flash, (leases, permit), work.at, blocks).map(|()| 0),
             What::GetMany => {
                 namespace.kv()?.look_up_at(flash, lookups, &mut 0);
                 Ok(lookups.values())
@@ -263,4 +289,25 @@ fn perform(
         What::Exist => kv.exist_at(flash, &key, &mut 0).map(|()| 0),
         What::GetMany | What::Read | What::Write | What::Nothing => Ok(0),
     }
+}
+
+/// Writes blocks: by the lease of the queue, which is renewed first, if the write is for one.
+fn write(
+    namespace: &NvmNamespace,
+    flash: &mut Flash,
+    (leases, permit): (&mut QueueLeases, Option<&BlockPermit>),
+    at: u64,
+    data: &[u8],
+) -> Result<(), CommandError> {
+    if let Some(permit) = permit
+        && let Some(lease) = leases.open_for_blocks(flash)
+    {
+        flash.renew_block_lease(lease).map_err(write_error)?;
+        if permit.write(lease, at, data) {
+            return Ok(());
+        }
+    } else {
+        flash.take_in_writes();
+    }
+    namespace.write_at(flash, at, data, &mut 0)
 }

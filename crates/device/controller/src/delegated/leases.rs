@@ -1,16 +1,28 @@
 //! Leases of a delegated queue, by which its stores are executed beside whatever other threads do (decision 0061).
 
-use byway_flash::{Flash, ImageWatch};
+use byway_flash::{BlockLease, Flash, ImageWatch, UNIT_BYTES};
 use byway_kv::{Key, LeaseHandle, LeaseId};
 
+use super::unlocked::permit;
 use super::{DelegatedQueue, Gathering, What};
 use crate::namespace::Namespace;
 use crate::namespace::kv::{KvNamespace, StoreIf};
-use crate::subsystem::Subsystem;
+use crate::subsystem::{BlockAccess, BlockPermit, Subsystem};
 
-/// A lease of each namespace that the queue has stored to, where one was to be had.
+/// Longest write that is executed by a lease. Longer ones fill pages, which are programmed without the buffer.
+const LEASED_WRITE_MAX_BYTES: usize = 8 << 10;
+
+/// A lease of each key-value namespace that the queue has stored to, and one for all namespaces of blocks, where they were to be had.
 #[derive(Debug, Default)]
-pub(crate) struct QueueLeases(Vec<Place>);
+pub(crate) struct QueueLeases {
+    places: Vec<Place>,
+    /// `None` before the first write.
+    blocks: Option<BlockPlace>,
+}
+
+/// The queue has written blocks.
+#[derive(Debug)]
+struct BlockPlace(Option<BlockLease>);
 
 /// A namespace that the queue has stored to.
 #[derive(Debug)]
@@ -35,9 +47,20 @@ impl QueueLease {
 }
 
 impl QueueLeases {
+    /// The lease for blocks.
+    #[inline]
+    fn of_blocks(&self) -> Option<&BlockLease> {
+        self.blocks.as_ref()?.0.as_ref()
+    }
+
+    /// The lease for blocks, opened at the first write.
+    pub(super) fn open_for_blocks(&mut self, flash: &mut Flash) -> Option<&BlockLease> {
+        self.blocks.get_or_insert_with(|| BlockPlace(flash.open_block_lease())).0.as_ref()
+    }
+
     #[inline]
     fn get(&self, nsid: u32) -> Option<&QueueLease> {
-        self.0.iter().find(|place| place.nsid == nsid)?.lease.as_ref()
+        self.places.iter().find(|place| place.nsid == nsid)?.lease.as_ref()
     }
 
     /// Stores a value by the lease of a namespace; false where that takes the run lock.
@@ -55,15 +78,15 @@ impl QueueLeases {
     /// Whether there is a lease of a namespace, or was none asked for yet.
     #[inline]
     pub(crate) fn may_have(&self, nsid: u32) -> bool {
-        self.0.iter().find(|place| place.nsid == nsid).is_none_or(|place| place.lease.is_some())
+        self.places.iter().find(|place| place.nsid == nsid).is_none_or(|place| place.lease.is_some())
     }
 
     /// The lease of a namespace, opened at its first store.
     pub(crate) fn open(&mut self, nsid: u32, kv: &mut KvNamespace, flash: &mut Flash) -> Option<LeaseId> {
-        if !self.0.iter().any(|place| place.nsid == nsid) {
+        if !self.places.iter().any(|place| place.nsid == nsid) {
             let lease = kv.open_lease(flash);
             let lease = lease.map(|handle| QueueLease { handle, image: flash.image_watch() });
-            self.0.push(Place { nsid, lease });
+            self.places.push(Place { nsid, lease });
         }
         Some(self.get(nsid)?.handle.id())
     }
@@ -71,17 +94,20 @@ impl QueueLeases {
     /// Whether the queue has a lease of any namespace.
     #[inline]
     fn has_any(&self) -> bool {
-        self.0.iter().any(|place| place.lease.is_some())
+        self.of_blocks().is_some() || self.places.iter().any(|place| place.lease.is_some())
     }
 
     /// Whether the queue is known to have stored to no namespace.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.places.is_empty() && self.blocks.is_none()
     }
 
     /// Ends them.
     pub(crate) fn close(&mut self, subsystem: &mut Subsystem) {
-        for Place { nsid, lease } in self.0.drain(..) {
+        if let Some(BlockPlace(Some(lease))) = self.blocks.take() {
+            subsystem.flash_mut().close_block_lease(&lease);
+        }
+        for Place { nsid, lease } in self.places.drain(..) {
             if let (Some(lease), Some((Namespace::Kv(kv), flash))) = (lease, subsystem.parts_of(nsid)) {
                 kv.close_lease(flash, lease.handle.id());
             }
@@ -110,12 +136,34 @@ impl DelegatedQueue {
     #[inline]
     fn is_leased_store(&self, gathering: &Gathering) -> bool {
         let work = &gathering.work;
-        work.what == What::Put && work.when == StoreIf::Any && self.leases.get(gathering.nsid).is_some()
+        match work.what {
+            What::Put => work.when == StoreIf::Any && self.leases.get(gathering.nsid).is_some(),
+            What::Write => self.leases.of_blocks().is_some() && is_leasable(&self.blocks, gathering),
+            _ => false,
+        }
     }
 
-    /// Executes the Store gathered at `at` by a lease; `None` where that takes the run lock.
+    /// Writes blocks as gathered at `at` by a lease; `None` where that takes the run lock.
+    #[inline]
+    fn write_by_lease(&mut self, at: usize) -> Option<()> {
+        let Self { gathered, payloads, uncounted, leases, blocks, .. } = self;
+        let gathering = gathered.get_mut(at).filter(|gathering| gathering.result.is_ok())?;
+        let work = &gathering.work;
+        let data = payloads.get(work.value.at..work.value.at + work.value.len)?;
+        permit(blocks, gathering.nsid)?.write(leases.of_blocks()?, work.at, data).then_some(())?;
+        uncounted.add_store(gathering.counted, data.len() as u64);
+        gathering.is_done = true;
+        Some(())
+    }
+
+    /// Executes the Store or Write gathered at `at` by a lease; `None` where that takes the run lock.
     #[inline]
     pub(super) fn put_by_lease(&mut self, at: usize) -> Option<()> {
+        match self.gathered.get(at)? {
+            Gathering { is_done: true, .. } => return Some(()),
+            Gathering { work, .. } if work.what == What::Write => return self.write_by_lease(at),
+            _ => {}
+        }
         let Self { gathered, payloads, uncounted, leases, .. } = self;
         let gathering = gathered.get_mut(at)?;
         let work = &gathering.work;
@@ -128,4 +176,13 @@ impl DelegatedQueue {
         gathering.is_done = true;
         Some(())
     }
+}
+
+/// Whether a gathered Write may be executed by a lease: whole units, and few.
+#[inline]
+pub(super) fn is_leasable(blocks: &[Option<BlockAccess>], gathering: &Gathering) -> bool {
+    let work = &gathering.work;
+    let is_whole = work.at.is_multiple_of(UNIT_BYTES as u64) && work.value.len.is_multiple_of(UNIT_BYTES);
+    let is_short = work.value.len <= LEASED_WRITE_MAX_BYTES;
+    is_whole && is_short && permit(blocks, gathering.nsid).is_some_and(BlockPermit::is_granted)
 }

@@ -5,7 +5,7 @@ use byway_kv::PREFETCH_GROUP;
 
 use super::{DelegatedQueue, Gathering, What};
 use crate::counting::Counted;
-use crate::subsystem::{BlockAccess, ReadPermit, Subsystem};
+use crate::subsystem::{BlockAccess, BlockPermit, Subsystem};
 
 /// Commands executed without the run lock before they are counted under it: what a kill loses of the counters at most.
 const UNCOUNTED_MAX: u64 = 1 << 16;
@@ -115,9 +115,9 @@ impl DelegatedQueue {
     }
 }
 
-/// The permit to read blocks of a namespace, if there is one.
+/// The permit to read and write blocks of a namespace, if there is one.
 #[inline]
-fn permit(blocks: &[Option<BlockAccess>], nsid: u32) -> Option<&ReadPermit> {
+pub(super) fn permit(blocks: &[Option<BlockAccess>], nsid: u32) -> Option<&BlockPermit> {
     blocks.get(nsid.wrapping_sub(1) as usize)?.as_ref()?.permit.as_ref()
 }
 

@@ -41,7 +41,7 @@ pub(crate) use health::{
 pub use options::{Identity, SubsystemError, SubsystemOptions};
 pub(crate) use paths::Paths;
 pub use paths::PortId;
-pub(crate) use permit::{BlockAccess, ReadPermit};
+pub(crate) use permit::{BlockAccess, BlockPermit};
 pub(crate) use sanitize::IN_PROGRESS;
 pub use windows::WindowShape;
 
@@ -275,10 +275,11 @@ impl Subsystem {
         Some((&mut slot.namespace, &mut self.flash))
     }
 
-    /// Has every key-value namespace recall leases and take in what threads have stored by them: no store is executed from here on but
-    /// by this reference.
+    /// Recalls leases and takes in what threads have stored by them, values and blocks: no store is executed from here on but by this
+    /// reference.
     #[inline]
     pub fn take_in_stores(&mut self) {
+        self.flash.take_in_writes();
         for slot in self.slots.iter_mut().flatten() {
             if let Namespace::Kv(kv) = &mut slot.namespace {
                 kv.take_in(&mut self.flash);

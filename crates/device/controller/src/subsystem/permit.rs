@@ -1,9 +1,9 @@
-//! Permits to read blocks of a namespace without the subsystem, until anything changes that the permission rests on.
+//! Permits to read and write blocks of a namespace without the subsystem, until anything changes that the permission rests on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use byway_flash::{BlockReader, FlashReads};
+use byway_flash::{BlockLease, BlockReader, FlashReads};
 use byway_queue::validated;
 
 use super::Subsystem;
@@ -28,15 +28,15 @@ impl Drop for AccessVersion {
     }
 }
 
-/// The right of one controller to read the blocks of a namespace on any thread.
+/// The right of one controller to read the blocks of a namespace on any thread, and to write them by a lease.
 #[derive(Debug)]
-pub(crate) struct ReadPermit {
+pub(crate) struct BlockPermit {
     reader: BlockReader,
     version: Arc<AtomicU64>,
     granted: u64,
 }
 
-impl ReadPermit {
+impl BlockPermit {
     /// The reader, to prefetch for reads.
     #[inline]
     pub(crate) fn reader(&self) -> &BlockReader {
@@ -46,15 +46,27 @@ impl ReadPermit {
     /// Whether the permit has ended.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        self.version.load(Ordering::Acquire) != self.granted
+        !self.is_granted()
+    }
+
+    #[inline]
+    pub(crate) fn is_granted(&self) -> bool {
+        self.version.load(Ordering::Acquire) == self.granted
+    }
+
+    /// Writes whole units at byte `at` of the namespace by a lease. False where that takes the run lock: the permit has ended, or the lease
+    /// takes no more. Leases are recalled before a permit ends.
+    #[inline]
+    pub(crate) fn write(&self, lease: &BlockLease, at: u64, data: &[u8]) -> bool {
+        self.reader.write_by(lease, at, data, || self.is_granted())
     }
 
     /// Fills `into` from byte `at` of the namespace. `None` where only the subsystem can say what the command's result is: the permit has
     /// ended, or the reader cannot vouch for the bytes.
     #[inline]
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Option<FlashReads> {
-        let is_granted = || !self.has_ended();
-        validated(1, is_granted, |granted| if *granted { self.reader.read(at, into) } else { None }).flatten()
+        validated(1, || self.is_granted(), |granted| if *granted { self.reader.read(at, into) } else { None })
+            .flatten()
     }
 }
 
@@ -63,7 +75,7 @@ impl ReadPermit {
 pub(crate) struct BlockAccess {
     pub shape: Shape,
     /// `None` where each command is checked, or counted with its time.
-    pub permit: Option<ReadPermit>,
+    pub permit: Option<BlockPermit>,
 }
 
 impl Subsystem {
@@ -77,7 +89,7 @@ impl Subsystem {
                 let reader = self.flash.block_reader(nvm.record().extent)?;
                 let version = Arc::clone(&slot.version.0);
                 let granted = version.load(Ordering::Acquire);
-                Some(ReadPermit { reader, version, granted })
+                Some(BlockPermit { reader, version, granted })
             };
             slot.served
                 .contains(id)

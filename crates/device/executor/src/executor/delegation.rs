@@ -128,18 +128,24 @@ impl Executor {
 
     /// Executes what a queue has gathered, without the run lock as far as that goes. False on a failed device.
     fn execute_gathered(&self, delegated: &mut Delegated) -> bool {
-        if self.execute_without_lock(&mut delegated.queue) {
-            return true;
+        // Once more for writes behind one that has renewed the lease.
+        while !self.execute_without_lock(&mut delegated.queue) {
+            let stores_alone = delegated.queue.has_leased_stores_alone();
+            let execute = |core: &mut Core| self.execute(core, delegated);
+            let run_now = |core: &mut Core| core.run_now(self);
+            // Other leases stay active meanwhile.
+            let ran = match stores_alone {
+                true => self.core.run_as_it_is(execute, run_now),
+                false => self.core.run(execute, run_now),
+            };
+            if ran.is_none() {
+                return false;
+            }
+            if delegated.queue.is_executed() {
+                break;
+            }
         }
-        let stores_alone = delegated.queue.has_leased_stores_alone();
-        let execute = |core: &mut Core| self.execute(core, delegated);
-        let run_now = |core: &mut Core| core.run_now(self);
-        // Other leases stay active meanwhile.
-        let ran = match stores_alone {
-            true => self.core.run_as_it_is(execute, run_now),
-            false => self.core.run(execute, run_now),
-        };
-        ran.is_some()
+        true
     }
 
     /// Executes gathered commands without the run lock, those of keys beside other threads that do; whether all were executed.
@@ -161,7 +167,7 @@ impl Executor {
         let since_ns = self.counting_since_ns();
         core.counting(self, since_ns, |core| {
             core.subsystem.note_wait(StallCause::Lock, self.core.take_waited_ns());
-            queue.execute(&mut core.subsystem);
+            queue.execute_to_renew(&mut core.subsystem);
         });
         if self.is_counting && since_ns.saturating_sub(*absorbed_ns) > ABSORB_NS {
             *absorbed_ns = since_ns;

@@ -4,6 +4,7 @@
 //! each before it begins and once it is acknowledged. Steps follow from a seed, and what a step stores follows from
 //! the step, so the journal is all that a [`model::Model`] needs to know what an image may hold after the kill.
 
+pub mod block_writers;
 pub mod content;
 pub mod fault;
 pub mod flip;

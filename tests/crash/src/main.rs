@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Some((first, rest)) if first == "live" => live(rest),
         Some((first, rest)) if first == "serve" => serve(rest),
         Some((first, rest)) if first == "writers" => writers(rest),
+        Some((first, rest)) if first == "block-writers" => block_writers(rest),
         Some((first, rest)) if first == "put" => put(rest),
         Some((first, rest)) if first == "flips" => flips(rest),
         Some((first, _)) if first == "faults" => faults(),
@@ -43,6 +44,13 @@ fn live(args: &[String]) -> Result<ExitCode, String> {
 fn writers(args: &[String]) -> Result<ExitCode, String> {
     let [uri, versions] = args else { return Err(USAGE.to_owned()) };
     byway_crash_tests::writers::store(uri, Path::new(versions), || println!("open"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same of threads that write blocks.
+fn block_writers(args: &[String]) -> Result<ExitCode, String> {
+    let [uri, versions] = args else { return Err(USAGE.to_owned()) };
+    byway_crash_tests::block_writers::write(uri, Path::new(versions), || println!("open"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,7 +10,7 @@ use byway_kit::{Random, tagged};
 /// Threads that store at the same time.
 pub const WRITERS: u32 = 4;
 /// Keys of each of them.
-const KEYS: u32 = 200;
+pub(crate) const KEYS: u32 = 200;
 /// Further keys of each of them that one batch stores and deletes. They share a version.
 const BATCH_KEYS: u32 = 12;
 /// Number of that version, behind those of single keys.
@@ -37,17 +37,17 @@ impl Versions {
         file.map(Self).map_err(|error| error.to_string())
     }
 
-    fn place(writer: u32, key: u32) -> u64 {
+    pub(crate) fn place(writer: u32, key: u32) -> u64 {
         u64::from(writer * (KEYS + 1) + key) * 16
     }
 
-    fn word(&self, at: u64) -> Result<u64, String> {
+    pub(crate) fn word(&self, at: u64) -> Result<u64, String> {
         let mut bytes = [0; 8];
         self.0.read_exact_at(&mut bytes, at).map_err(|error| error.to_string())?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    fn set(&self, at: u64, version: u64) -> Result<(), String> {
+    pub(crate) fn set(&self, at: u64, version: u64) -> Result<(), String> {
         self.0.write_all_at(&version.to_le_bytes(), at).map_err(|error| error.to_string())
     }
 }

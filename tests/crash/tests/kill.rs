@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use byway_crash_tests::writers;
+use byway_crash_tests::{block_writers, writers};
 use byway_kit::Random;
 
 /// Kills of the same program that is run on record, in a process of its own: while a writer starts it holds whatever
@@ -61,32 +62,55 @@ fn a_killed_format_forgets_everything_or_nothing_and_a_killed_making_leaves_an_i
 /// Kills of each image of several writers; `BYWAY_TEST_CASES=334` for a thousand of three images.
 const KILLS: u32 = 20;
 
+/// Checks what a killed process left on the device of a URI by a file of versions; how many were acknowledged.
+type Verify = fn(&str, &Path) -> Result<u64, String>;
+
 #[test]
 fn killed_threads_that_store_beside_each_other_lose_nothing_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let mut random = Random::new(20_261_127);
     for (method, memtable) in [("hybrid", "1M"), ("inline", "16K"), ("prp", "64K")] {
-        let (image, versions) = (dir.path().join(method), dir.path().join(format!("{method}.versions")));
+        let image = dir.path().join(method);
         let options = byway::CreateOptions::new(32 << 20).namespaces([byway::NewNamespace::KV]);
         byway::create(&image, &options).unwrap();
         let uri = format!("embedded:{}?transfer={method}&memtable={memtable}&cache=256K", image.display());
-        let mut acknowledged = 0;
-        for kill in 0..byway_kit::cases(KILLS) {
-            let mut process = Command::new(env!("CARGO_BIN_EXE_byway-crash-tests"))
-                .args(["writers", &uri, versions.to_str().unwrap()])
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            process.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-            std::thread::sleep(Duration::from_micros(random.below(100_000)));
-            assert_eq!(process.try_wait().unwrap(), None, "the writers ended by themselves");
-            process.kill().unwrap();
-            process.wait().unwrap();
-            let now = writers::verify(&uri, &versions)
-                .unwrap_or_else(|said| panic!("kill {kill} of writers by {method}: {said}"));
-            assert!(now >= acknowledged);
-            acknowledged = now;
-        }
-        assert!(acknowledged > 0, "{method}: nothing was acknowledged");
+        kill_writers("writers", writers::verify, &uri, &dir.path().join("versions"), &mut random);
+        std::fs::remove_file(dir.path().join("versions")).unwrap();
     }
+}
+
+#[test]
+fn killed_threads_that_write_blocks_beside_each_other_lose_nothing_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = Random::new(20_261_128);
+    for method in ["prp", "sgl", "hybrid"] {
+        let image = dir.path().join(method);
+        let options = byway::CreateOptions::new(8 << 20).namespaces([byway::NewNamespace::NVM]);
+        byway::create(&image, &options).unwrap();
+        let uri = format!("embedded:{}?transfer={method}", image.display());
+        kill_writers("block-writers", block_writers::verify, &uri, &dir.path().join("versions"), &mut random);
+        std::fs::remove_file(dir.path().join("versions")).unwrap();
+    }
+}
+
+/// Kills writers of a device again and again, and verifies what each leaves.
+fn kill_writers(command: &str, verify: Verify, uri: &str, versions: &Path, random: &mut Random) {
+    let mut acknowledged = 0;
+    for kill in 0..byway_kit::cases(KILLS) {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_byway-crash-tests"))
+            .args([command, uri, versions.to_str().unwrap()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        process.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        std::thread::sleep(Duration::from_micros(random.below(100_000)));
+        assert_eq!(process.try_wait().unwrap(), None, "the writers ended by themselves");
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let now =
+            verify(uri, versions).unwrap_or_else(|said| panic!("kill {kill} of {command} to {uri}: {said}"));
+        assert!(now >= acknowledged);
+        acknowledged = now;
+    }
+    assert!(acknowledged > 0, "{uri}: nothing was acknowledged");
 }

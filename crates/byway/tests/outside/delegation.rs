@@ -292,6 +292,82 @@ fn threads_that_store_the_same_keys_leave_what_was_stored_last() {
     assert_eq!(host.writes, all.len() as u64);
 }
 
+/// Threads that write, read and deallocate the same few blocks, one command at a time and several, beside one that asks the device.
+#[test]
+fn threads_that_write_the_same_blocks_leave_what_was_written_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    byway::create(&path, &byway::CreateOptions::new(8 << 20).namespaces([byway::NewNamespace::NVM])).unwrap();
+    for uri in [format!("embedded:{}", path.display()), "ram:64M".into()] {
+        let device = byway::embedded::open(&uri).unwrap();
+        let (clock, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let all: Vec<Stored> = std::thread::scope(|scope| {
+            let (device, clock) = (&device, &clock);
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| scope.spawn(move || write_same_blocks(device, clock, thread)))
+                .collect();
+            scope.spawn(|| {
+                while !is_over.load(SeqCst) {
+                    assert!(!device.namespaces().unwrap().is_empty());
+                    device.nvm(None).unwrap().flush().unwrap();
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+            });
+            let all = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+            is_over.store(true, SeqCst);
+            all
+        });
+        check_last(&device, &all);
+        assert_eq!(device.flash().counters.host.writes, all.len() as u64, "{uri}");
+        drop(device);
+        if uri.starts_with("embedded") {
+            check_last(&byway::embedded::open(&uri).unwrap(), &all);
+        }
+    }
+}
+
+/// Blocks that all threads write.
+const SAME: u64 = 20;
+
+fn write_same_blocks(device: &EmbeddedDevice, clock: &AtomicU64, thread: u32) -> Vec<Stored> {
+    let (mut blocks, mut numbers) = (device.nvm(None).unwrap(), byway_kit::Random::new(thread.into()));
+    let lbas = lbas(&blocks);
+    let one = |n: u64| {
+        // Its own blocks in between, so that pages are filled and collected.
+        let block =
+            numbers.below(SAME) + if n.is_multiple_of(3) { 0 } else { SAME + 100 * u64::from(thread) };
+        let value = tagged(n + 1, u64::from(thread), 4096);
+        let begun = clock.fetch_add(1, SeqCst);
+        blocks.write(block * lbas, &value).unwrap();
+        let acknowledged = clock.fetch_add(1, SeqCst);
+        if block >= SAME {
+            let mut read = [1; 4096];
+            blocks.read(block * lbas, &mut read).unwrap();
+            assert_eq!(read[..], value[..], "block {block} of its thread alone");
+        }
+        Stored { key: block as u32, begun, acknowledged, value }
+    };
+    (0..15_000).map(one).collect()
+}
+
+/// Checks that each block has what a write left that no other write came after.
+fn check_last(device: &EmbeddedDevice, all: &[Stored]) {
+    let mut blocks = device.nvm(None).unwrap();
+    let lbas = lbas(&blocks);
+    for block in 0..SAME + 100 * u64::from(THREADS) {
+        let mut found = vec![1; 4096];
+        blocks.read(block * lbas, &mut found).unwrap();
+        let of_block = || all.iter().filter(|stored| u64::from(stored.key) == block);
+        match of_block().find(|stored| stored.value == found) {
+            Some(kept) => {
+                let later = of_block().any(|stored| stored.begun > kept.acknowledged);
+                assert!(!later, "block {block} has what was overwritten");
+            }
+            None => assert!(of_block().count() == 0 && found == [0; 4096], "block {block} is of no write"),
+        }
+    }
+}
+
 #[test]
 fn gets_of_delegated_queues_are_counted_when_the_device_is_asked() {
     let device = byway::embedded::open("ram:256M").unwrap();

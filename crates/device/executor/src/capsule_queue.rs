@@ -104,7 +104,8 @@ impl CapsuleQueue {
         data: Option<&[u8]>,
         reply: &mut [u8],
     ) -> Option<FastAnswer> {
-        let granted = self.decided.filter(|_| self.is_granted)?;
+        // Leases outlive a panic of another thread under the run lock: what failed acknowledges nothing more.
+        let granted = self.decided.filter(|_| self.is_granted && !self.executor().has_failed())?;
         let answer = contain(|| {
             let executor = self.thread.capsules.executor();
             Ok(executor.poison_on_panic(|| match kind {

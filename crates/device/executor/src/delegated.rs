@@ -129,7 +129,7 @@ impl Delegation {
 
     /// Cells of queues that are delegated.
     pub fn delegated_cells(&self) -> impl Iterator<Item = &QueueCell> {
-        self.cells.iter().filter(|cell| cell.state.load(Relaxed) == DELEGATED)
+        (0..).zip(&self.cells).filter(|(qid, _)| self.delegated.contains(*qid)).map(|(_, cell)| cell)
     }
 
     /// Whether any queue is delegated.
@@ -183,7 +183,8 @@ impl QueueCell {
     pub fn note_rung(&self) {
         let left = self.state.load(Relaxed);
         if left != DELEGATED {
-            self.state.store(left.saturating_sub(1), Relaxed);
+            // Another thread may ring the queue too, and take it in between.
+            let _ = self.state.compare_exchange(left, left.saturating_sub(1), Relaxed, Relaxed);
         }
     }
 

@@ -306,8 +306,7 @@ fn write(
         if permit.write(lease, at, data) {
             return Ok(());
         }
-    } else {
-        flash.take_in_writes();
     }
+    flash.take_in_writes();
     namespace.write_at(flash, at, data, &mut 0)
 }

@@ -53,9 +53,11 @@ impl QueueLeases {
         self.blocks.as_ref()?.0.as_ref()
     }
 
-    /// The lease for blocks, opened at the first write.
+    /// The lease for blocks, opened at the first write to a device in memory. An image file outlives the boot of its machine, and what
+    /// waits in a killed process's leases would not (decision 0074).
     pub(super) fn open_for_blocks(&mut self, flash: &mut Flash) -> Option<&BlockLease> {
-        self.blocks.get_or_insert_with(|| BlockPlace(flash.open_block_lease())).0.as_ref()
+        let open = || BlockPlace(if flash.is_in_memory() { flash.open_block_lease() } else { None });
+        self.blocks.get_or_insert_with(open).0.as_ref()
     }
 
     #[inline]

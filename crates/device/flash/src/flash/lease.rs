@@ -6,6 +6,12 @@ use crate::image::superblock::Incompatible;
 use crate::lease::BlockLease;
 
 impl Flash {
+    /// Whether there is no image file: what is stored ends with the process.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.image_file().is_none()
+    }
+
     /// Gives a thread a lease, by which it writes units of blocks with [`BlockReader::write_by`](crate::BlockReader::write_by) once it is
     /// [renewed](Flash::renew_block_lease). `None` where writes have to come one after the other (modelled time, completions that wait for
     /// syncs, injected errors), and where no lease is left.

@@ -17,6 +17,11 @@ use crate::names::NameStep;
 /// the thread that operates on the file, before the system is asked. Every read, write,
 /// allocation, punch and sync is reported to it; stores through mappings are not, but each mapping is.
 pub trait FileEvents: fmt::Debug + Send + Sync {
+    /// Whether it looks at reads. Then none is made through a mapping.
+    fn sees_reads(&self) -> bool {
+        true
+    }
+
     /// Bytes are about to be read.
     ///
     /// # Errors

@@ -105,6 +105,10 @@ impl Forgetful {
 }
 
 impl FileEvents for Forgetful {
+    fn sees_reads(&self) -> bool {
+        false
+    }
+
     fn before_write(&self, at: u64, len_bytes: u64) -> io::Result<()> {
         self.event();
         self.memory.lock().announce(pages_of(at, len_bytes));

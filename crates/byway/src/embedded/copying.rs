@@ -37,8 +37,12 @@ pub(crate) fn copy_in_use(
     let system = |e| Error::kernel("copy the image", e);
     let prepared = handle.with_subsystem(|subsystem| subsystem.flash().prepare_snapshot(to));
     let snapshot = prepared.ok_or_else(closed_meanwhile)?.map_err(from_flash)?;
-    let shared = handle.with_subsystem(|_| (Instant::now(), snapshot.share_blocks()));
-    if let Some((begun, true)) = shared {
+    let shared = handle.with_subsystem(|subsystem| {
+        let begun = Instant::now();
+        subsystem.flash_mut().share_snapshot(&snapshot).map(|is_shared| (begun, is_shared))
+    });
+    let (begun, is_shared) = shared.ok_or_else(closed_meanwhile)?.map_err(from_flash)?;
+    if is_shared {
         let report = SnapshotReport { pause_ns: begun.elapsed().as_nanos() as u64, copied_bytes: 0 };
         return snapshot.finish().map(|()| report).map_err(system);
     }

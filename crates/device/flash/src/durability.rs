@@ -36,6 +36,8 @@ pub enum SyncPoint {
     PowerOff,
     /// That mark, before [`Flash::close`] returns.
     Closed,
+    /// The mark that units may wait in leased slots of the buffer, before any does.
+    BlockLeases,
     /// What was stored for commands, before they are completed.
     Completion,
     /// Everything, before a host hears that its controller is shut down.
@@ -82,7 +84,7 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// Those of the flash.
-    pub const OF_FLASH: [Self; 15] = [
+    pub const OF_FLASH: [Self; 16] = [
         Self::Made,
         Self::PowerOn,
         Self::LiveCount,
@@ -93,6 +95,7 @@ impl SyncPoint {
         Self::BlockErase,
         Self::BlockOpen,
         Self::BufferSlot,
+        Self::BlockLeases,
         Self::EntryMove,
         Self::NamespaceCopy,
         Self::NamespaceSelect,

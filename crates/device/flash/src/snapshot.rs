@@ -92,9 +92,13 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Makes the copy by sharing all blocks of the file system, where it can; call it with the device standing still.
-    #[must_use]
-    pub fn share_blocks(&self) -> bool {
+    /// Writes bytes of the copy's protected state that are not what the image has.
+    pub(crate) fn write_protected(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.to.write_at(at, bytes)
+    }
+
+    /// Makes the copy by sharing all blocks of the file system, where it can; the device stands still.
+    pub(crate) fn share_blocks(&self) -> bool {
         reflink(self.from.file(), &self.to)
     }
 

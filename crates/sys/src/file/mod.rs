@@ -60,10 +60,10 @@ impl ImageFile {
         self
     }
 
-    /// Whether an observer sees every operation: then avoid operations that it would not see.
+    /// Whether an observer looks at reads: then avoid those that it would not see.
     #[must_use]
-    pub const fn is_watched(&self) -> bool {
-        self.events.is_some()
+    pub fn has_watched_reads(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| events.sees_reads())
     }
 
     /// Path that it was opened by.

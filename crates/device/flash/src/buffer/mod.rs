@@ -5,9 +5,10 @@
 //! once that is on the medium: the turns make room for a sync to come by itself.
 //!
 //! Slots may be leased to a thread, which fills them by itself (`lease/`). The map is pointed to a position later, when the device takes
-//! it in. Until then the position has no number of its own but its [place in the order](PENDING) of such writes.
+//! it in. Until then the position has no number of its own but its [place in the order](waiting) of such writes.
 
 mod reader;
+mod waiting;
 
 use byway_sys::checksum;
 
@@ -17,9 +18,10 @@ use crate::geometry::{Geometry, UNIT_BYTES};
 use crate::image::layout::{BUFFER_SLOTS, Layout};
 use crate::location::{BufferPlace, EntryIndex};
 use crate::protected::{Backing, Shared};
-use crate::word;
 
 pub(crate) use reader::{BufferReader, WaitingCopy};
+pub(crate) use waiting::LeasedSlot;
+use waiting::{PENDING, checksums_word, is_order_of, order_of, order_word};
 
 /// Writer of a slot (host or garbage collection), which selects the open blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,33 +35,12 @@ const HEADER_BYTES: usize = 512;
 const OWNERS: usize = 8;
 const CRCS: usize = 160;
 const SEQS: usize = 320;
-/// The [`lease_word`] of a slot that is leased; else zero.
+/// The [word](LeasedSlot::word) of a slot that is leased; else zero.
 const LEASE: usize = SEQS + UNITS_MAX * 8;
 const UNITS_MAX: usize = 16;
 
 /// Leases that are open, behind the headers: followers look for what waits while there are any.
 const LEASES: usize = BUFFER_SLOTS as usize * HEADER_BYTES;
-
-/// In the place of a unit's number: it waits to be taken in. The other bits are its place in the order of such units.
-pub(crate) const PENDING: u64 = 1 << 63;
-
-/// The word of a slot that is leased, of which so many positions are taken in. It checks itself: a slot that is taken for leased, because a
-/// bit of it flipped, would bring old units back.
-#[inline]
-fn lease_word(slot: u32, taken_in: u32) -> u64 {
-    word::seal(LEASED | u64::from(taken_in), LEASE_PLACE | u64::from(slot))
-}
-
-/// Positions of a slot that are taken in, by its word; `None` of one that is not leased.
-#[inline]
-fn taken_in(slot: u32, word: u64) -> Option<u32> {
-    let value = word::unseal(word, LEASE_PLACE | u64::from(slot))?;
-    (value & LEASED != 0).then_some((value & !LEASED) as u32)
-}
-
-const LEASED: u64 = 1 << 32;
-/// Salt of the word's check.
-const LEASE_PLACE: u64 = 6 << 60;
 
 /// Headers come first; data starts at the next alignment of the layout.
 const DATA: usize = 64 << 10;
@@ -81,8 +62,16 @@ pub(crate) struct PendingUnit {
     /// Its place in the order of such units.
     pub(crate) order: u64,
     pub(crate) owner: EntryIndex,
-    pub(crate) slot: u32,
+    pub(crate) leased: LeasedSlot,
     pub(crate) position: u32,
+}
+
+impl PendingUnit {
+    /// Slot and position.
+    #[inline]
+    const fn at(&self) -> (u32, u32) {
+        (self.leased.slot, self.position)
+    }
 }
 
 /// What a slot is doing.
@@ -104,6 +93,7 @@ pub(crate) struct UnitBuffer {
     states: [SlotState; BUFFER_SLOTS as usize],
     /// The slot that each stream fills.
     current: [u32; 2],
+    leased_last: u32,
 }
 
 impl UnitBuffer {
@@ -117,6 +107,7 @@ impl UnitBuffer {
             units: geometry.units_per_page(),
             states,
             current,
+            leased_last: 0,
         })
     }
 
@@ -161,6 +152,16 @@ impl UnitBuffer {
         })
     }
 
+    /// The slot of hosts to lease next: one of those that the map has not pointed into for longest, in turn.
+    pub(crate) fn next_to_lease(&self) -> Option<(u32, Epoch)> {
+        let after = |slot: u32| slot.wrapping_sub(self.leased_last + 1) % SLOTS_A_STREAM;
+        let free = slots(Stream::Host).filter_map(|slot| match self.states[slot as usize] {
+            SlotState::Free(since) => Some((slot, since)),
+            SlotState::Held | SlotState::Leased => None,
+        });
+        free.min_by_key(|(slot, since)| (*since, after(*slot)))
+    }
+
     /// Slots that each stream has.
     pub(crate) const fn slots_of_stream(&self) -> u32 {
         SLOTS_A_STREAM
@@ -179,17 +180,21 @@ impl UnitBuffer {
         self.current[(slot / SLOTS_A_STREAM) as usize] = slot;
     }
 
-    /// Empties a slot and leases it: a thread fills it by a [`SlotWriter`].
-    pub(crate) fn lease(&mut self, slot: u32) {
+    /// Empties a slot and leases it: a thread fills it by a [`SlotWriter`]. `next_seq` tells the turn from others.
+    pub(crate) fn lease(&mut self, slot: u32, next_seq: u64) -> LeasedSlot {
+        let leased = LeasedSlot::new(slot, next_seq);
         self.memory.set_word(header(slot), 0);
-        self.memory.set_word(header(slot) + LEASE, lease_word(slot, 0));
+        self.memory.set_word(header(slot) + LEASE, leased.word(0));
         self.states[slot as usize] = SlotState::Leased;
+        self.leased_last = slot;
+        leased
     }
 
-    /// Ends the lease of a slot, of which all is taken in.
-    pub(crate) fn end_lease(&mut self, slot: u32) {
+    /// Ends the lease of a slot, of which all is taken in. One that nothing was written to is free, of this epoch.
+    pub(crate) fn end_lease(&mut self, slot: u32, epoch: Epoch) {
         self.unmark(slot);
-        self.states[slot as usize] = SlotState::Held;
+        let is_empty = self.filled(slot) == 0;
+        self.states[slot as usize] = if is_empty { SlotState::Free(epoch) } else { SlotState::Held };
     }
 
     fn unmark(&mut self, slot: u32) {
@@ -213,16 +218,28 @@ impl UnitBuffer {
     pub(crate) fn pending(&self) -> Vec<PendingUnit> {
         let mut pending = Vec::new();
         for slot in 0..BUFFER_SLOTS {
-            let taken_in = taken_in(slot, self.memory.word(header(slot) + LEASE));
-            for position in taken_in.unwrap_or(u32::MAX)..self.filled(slot) {
-                let seq = self.memory.word(field(slot, SEQS, position));
-                // One has a number of its own: taking it in had begun, and it was the first.
-                let order = if seq & PENDING == 0 { 0 } else { seq & !PENDING };
-                pending.push(PendingUnit { order, owner: self.owner(slot, position), slot, position });
+            let Some((leased, taken_in)) = LeasedSlot::of(slot, self.memory.word(header(slot) + LEASE))
+            else {
+                continue;
+            };
+            for position in taken_in..self.filled(slot) {
+                let order = order_of(self.memory.word(field(slot, SEQS, position)));
+                pending.push(PendingUnit { order, owner: self.owner(slot, position), leased, position });
             }
         }
         pending.sort_unstable_by_key(|unit| unit.order);
         pending
+    }
+
+    /// Whether a unit that waits proves to be whole: its data, its owner and its place in the order are of one write.
+    pub(crate) fn proves_whole(&self, unit: &PendingUnit) -> bool {
+        let (slot, position) = unit.at();
+        let word = |fields| self.memory.word(field(slot, fields, position));
+        let checksums = word(CRCS);
+        let is_named = checksums == checksums_word(checksums as u32, unit);
+        let mut data = [0; UNIT_BYTES];
+        self.memory.copy(self.data_at(slot, position), &mut data);
+        is_named && is_order_of(word(SEQS), checksums) && checksum::crc32c(&data) == checksums as u32
     }
 
     #[inline]
@@ -233,19 +250,22 @@ impl UnitBuffer {
     /// Gives a unit that waited its number. Its place is named by the map next, and then it [is taken in](Self::note_taken_in).
     #[inline]
     pub(crate) fn number(&mut self, unit: &PendingUnit, seq: u64) -> BufferPlace {
-        self.memory.set_word(field(unit.slot, SEQS, unit.position), seq);
-        BufferPlace::new(unit.slot, unit.position, seq)
+        let (slot, position) = unit.at();
+        self.memory.set_word(field(slot, SEQS, position), seq);
+        BufferPlace::new(slot, position, seq)
     }
 
     /// Notes that a unit waits no more: the map names it.
     #[inline]
     pub(crate) fn note_taken_in(&mut self, unit: &PendingUnit) {
-        self.memory.set_word(header(unit.slot) + LEASE, lease_word(unit.slot, unit.position + 1));
+        self.memory.set_word(header(unit.leased.slot) + LEASE, unit.leased.word(unit.position + 1));
     }
 
     /// Notes how many leases are open, before the first slot of one is leased and after the last was given back.
     pub(crate) fn note_leases(&mut self, open: u32) {
-        self.memory.set_word(LEASES, u64::from(open));
+        if self.memory.word(LEASES) != u64::from(open) {
+            self.memory.set_word(LEASES, u64::from(open));
+        }
     }
 
     /// Fills leased slots on another thread.
@@ -263,7 +283,8 @@ impl UnitBuffer {
     }
 
     /// Notes that the map points nowhere into a slot from this epoch on.
-    pub(crate) const fn give_up(&mut self, slot: u32, since: Epoch) {
+    pub(crate) fn give_up(&mut self, slot: u32, since: Epoch) {
+        self.unmark(slot);
         self.states[slot as usize] = SlotState::Free(since);
     }
 
@@ -279,7 +300,7 @@ impl UnitBuffer {
     ) -> BufferPlace {
         let slot = self.current(stream);
         let position = self.filled(slot);
-        self.writer_ref().put((slot, position), owner, data, crc, seq);
+        self.writer_ref().put((slot, position), owner, data, u64::from(crc), seq);
         BufferPlace::new(slot, position, seq)
     }
 
@@ -398,7 +419,8 @@ impl SlotWriter {
     #[inline]
     pub(crate) fn put(&self, unit: &PendingUnit, data: &[u8], crc: u32) {
         let writer = SlotWriterRef { memory: &self.memory, page_bytes: self.page_bytes };
-        writer.put((unit.slot, unit.position), unit.owner, data, crc, PENDING | unit.order);
+        let checksums = checksums_word(crc, unit);
+        writer.put(unit.at(), unit.owner, data, checksums, order_word(unit.order, checksums));
     }
 }
 
@@ -411,10 +433,10 @@ struct SlotWriterRef<'a> {
 impl SlotWriterRef<'_> {
     /// Writes a position, names it, and counts it.
     #[inline]
-    fn put(&self, (slot, position): (u32, u32), owner: EntryIndex, data: &[u8], crc: u32, seq: u64) {
+    fn put(&self, (slot, position): (u32, u32), owner: EntryIndex, data: &[u8], checksums: u64, seq: u64) {
         self.memory.write(data_at(self.page_bytes, slot, position), data);
         self.memory.set_word(field(slot, OWNERS, position), owner);
-        self.memory.set_word(field(slot, CRCS, position), u64::from(crc));
+        self.memory.set_word(field(slot, CRCS, position), checksums);
         self.memory.set_word(field(slot, SEQS, position), seq);
         self.memory.set_word(header(slot), u64::from(position + 1));
     }

@@ -4,7 +4,8 @@ use std::sync::atomic::{Ordering, fence};
 
 use byway_sys::MappingReader;
 
-use super::{CRCS, LEASE, LEASES, OWNERS, SEQS, data_at, field, header, taken_in};
+use super::waiting::{LeasedSlot, order_of};
+use super::{CRCS, LEASE, LEASES, OWNERS, SEQS, data_at, field, header};
 use crate::image::layout::BUFFER_SLOTS;
 use crate::location::{BufferPlace, EntryIndex};
 use crate::media::copy_checked;
@@ -60,7 +61,8 @@ impl BufferReader {
         if self.word(LEASES) == 0 {
             return WaitingCopy::Absent;
         }
-        let newest = (0..BUFFER_SLOTS).filter_map(|slot| self.waiting_in(slot, owner)).max();
+        let waiting = (0..BUFFER_SLOTS).filter_map(|slot| self.waiting_in(slot, owner));
+        let newest = waiting.max_by_key(|(word, ..)| order_of(*word));
         let Some((seq, slot, position)) = newest else { return WaitingCopy::Absent };
         let at = data_at(self.page_bytes, slot, position);
         let crc = self.word(field(slot, CRCS, position)) as u32;
@@ -74,7 +76,7 @@ impl BufferReader {
 
     /// The newest unit of an owner that waits in a slot: its word in the place of a number, slot and position.
     fn waiting_in(&self, slot: u32, owner: EntryIndex) -> Option<(u64, u32, u32)> {
-        let taken_in = taken_in(slot, self.word(header(slot) + LEASE))?;
+        let (_, taken_in) = LeasedSlot::of(slot, self.word(header(slot) + LEASE))?;
         let filled = (self.word(header(slot)) as u32).min(self.units);
         let position =
             (taken_in..filled).rev().find(|position| self.word(field(slot, OWNERS, *position)) == owner)?;

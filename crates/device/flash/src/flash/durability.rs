@@ -19,13 +19,14 @@ impl Flash {
         self.ftl.syncs.durability()
     }
 
-    /// Waits until everything stored is on the image's medium: what survives the loss of real power. Costs nothing
-    /// when nothing was stored since the last time.
+    /// Waits until everything stored is on the image's medium: what survives the loss of real power. What waits in leases is taken in
+    /// first. Costs nothing when nothing was stored since the last time.
     ///
     /// # Errors
     /// What syncing the file says. After an error none succeeds until the image is opened again:
     /// [`FlashError::Unsynced`].
     pub fn make_durable(&mut self) -> Result<(), FlashError> {
+        self.take_in_writes();
         if self.ftl.syncs.is_clean() { Ok(()) } else { self.ftl.sync(SyncPoint::Completion) }
     }
 
@@ -87,8 +88,9 @@ impl Flash {
         self.ftl.stalls.note(cause, waited_ns);
     }
 
-    /// Begins a sync of everything stored so far, for what `point` says. One at a time.
+    /// Begins a sync of everything stored so far, for what `point` says, and what waits in leases with it. One at a time.
     pub fn begin_sync(&mut self, point: SyncPoint) -> PendingSync {
+        self.take_in_writes();
         self.ftl.begin_sync(point)
     }
 

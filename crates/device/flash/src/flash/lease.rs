@@ -1,5 +1,6 @@
 //! Leases by which threads write blocks beside each other (decision 0074).
 
+use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::flash::{Flash, Phase};
 use crate::image::superblock::Incompatible;
@@ -22,7 +23,7 @@ impl Flash {
         }
         self.writable().ok()?;
         // A version that does not know of leases would lose what waits when the process dies.
-        self.set_incompatible(Incompatible::BLOCK_LEASES).ok()?;
+        self.mark_leases().ok()?;
         self.ftl.open_lease(self.image_watch())
     }
 
@@ -57,14 +58,38 @@ impl Flash {
         ftl.take_in(recall, |extent| mapped.add(extent, 1));
     }
 
-    /// Ends every lease, as before an orderly close: then older versions open the image.
-    pub(super) fn end_block_leases(&mut self) -> Result<(), FlashError> {
+    /// Ends every lease, as before an orderly close.
+    pub(super) fn end_block_leases(&mut self) {
         self.take_in_writes();
         self.ftl.close_leases();
+    }
+
+    /// Takes in what waits, and takes the slots of all leases back: nothing but the superblock says that there are leases. They go on when
+    /// they are renewed.
+    pub(super) fn end_slots_of_leases(&mut self) {
+        self.take_in_writes();
+        self.ftl.end_all_slots();
+    }
+
+    /// Has older versions open the image. What leases left is on the medium.
+    pub(super) fn unmark_leases(&mut self) -> Result<(), FlashError> {
         if self.backing.is_read_only() {
             return Ok(());
         }
         self.set_incompatible(Incompatible::NONE)
+    }
+
+    /// Has older versions refuse the image from here on, on the medium too: they would take the place of a waiting unit in the order for a
+    /// number.
+    fn mark_leases(&mut self) -> Result<(), FlashError> {
+        if self.is_in_memory() || self.superblock.incompatible == Incompatible::BLOCK_LEASES {
+            return Ok(());
+        }
+        // An older version, which had the image since, left these words as they were.
+        self.ftl.buffer.unmark_all();
+        self.set_incompatible(Incompatible::BLOCK_LEASES)?;
+        self.ftl.syncs.note_store();
+        self.ftl.order_now(SyncPoint::BlockLeases)
     }
 
     /// Notes in the superblock which features of the format an image uses that older versions would misread.

@@ -309,18 +309,18 @@ impl Flash {
         let power_lost = !clean && (power_was_lost || !self.ftl.state.is_same_boot());
         self.recovery = Recovery { unclean: !clean, power_lost, ..Recovery::default() };
         let read_only = self.is_read_only();
+        let had_leases = !clean && self.superblock.incompatible == Incompatible::BLOCK_LEASES;
         if power_lost {
             if let Some(findings) = repair_log {
                 self.repair_map_before_recovery(findings);
             }
             let owned = self.owned();
-            self.ftl.recover_from_power_loss(&owned, read_only, &mut self.recovery)?;
+            self.ftl.recover_from_power_loss(&owned, read_only, had_leases, &mut self.recovery)?;
             self.ftl.state.count_power_loss();
             if !read_only {
                 self.remove_ownerless_areas()?;
             }
         } else {
-            let had_leases = !clean && self.superblock.incompatible == Incompatible::BLOCK_LEASES;
             self.recovery.recounted_blocks = self.ftl.recover_from_death(read_only, had_leases);
         }
         match is_repaired {
@@ -416,10 +416,11 @@ impl Flash {
     }
 
     fn mark_closed(&mut self) -> Result<(), FlashError> {
-        self.end_block_leases()?;
+        self.end_block_leases();
         // The mark follows what it vouches for: counters too, which are kept without a word.
         self.ftl.syncs.note_store();
         self.ftl.order_now(SyncPoint::PowerOff)?;
+        self.unmark_leases()?;
         self.close_unnamed()
     }
 

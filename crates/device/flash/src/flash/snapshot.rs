@@ -7,6 +7,7 @@ use byway_sys::{Access, CopyFile};
 use crate::error::FlashError;
 use crate::flash::Flash;
 use crate::geometry::BlockId;
+use crate::image::superblock::{Incompatible, Superblock};
 use crate::snapshot::Snapshot;
 
 impl Flash {
@@ -33,13 +34,31 @@ impl Flash {
         Ok(self.image_file().ok_or(in_memory)?.access()?)
     }
 
+    /// Makes the copy at once by sharing all blocks of the file system; whether that could be done. Where not, it is
+    /// [begun](Self::begin_snapshot) and goes on.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn share_snapshot(&mut self, snapshot: &Snapshot) -> Result<bool, FlashError> {
+        self.end_slots_of_leases();
+        Ok(snapshot.share_blocks() && self.unmark_copy(snapshot).map(|()| true)?)
+    }
+
+    /// Writes the superblock of a copy, in which no units wait: older versions open it.
+    fn unmark_copy(&self, snapshot: &Snapshot) -> Result<(), FlashError> {
+        let superblock = Superblock { incompatible: Incompatible::NONE, ..self.superblock.clone() };
+        superblock.write_by(|at, bytes| snapshot.write_protected(at, bytes)).map_err(FlashError::Memory)
+    }
+
     /// The instant: what the image is now, it will be in the copy. Until [`end_snapshot`](Self::end_snapshot), blocks are
     /// copied before they are erased.
     ///
     /// # Errors
     /// What the file says.
     pub fn begin_snapshot(&mut self, snapshot: &Arc<Snapshot>) -> Result<(), FlashError> {
+        self.end_slots_of_leases();
         snapshot.copy_protected().map_err(FlashError::Memory)?;
+        self.unmark_copy(snapshot)?;
         for id in (0..self.ftl.geometry().block_count()).map(BlockId) {
             snapshot.begin_block(id.0, self.ftl.blocks.get(id).written > 0);
         }

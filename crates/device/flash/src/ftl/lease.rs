@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::buffer::Stream;
+use crate::buffer::{PendingUnit, Stream};
 use crate::counters::Cause;
-use crate::durability::Durability;
+use crate::durability::{Durability, SyncPoint};
 use crate::error::FlashError;
 use crate::ftl::Ftl;
+use crate::ftl::recovery::Owned;
 use crate::geometry::UNIT_BYTES;
 use crate::image::layout::BUFFER_SLOTS;
 use crate::image::namespaces::ExtentId;
-use crate::lease::{BlockLease, LeaseTable, UNITS_MOST, WaitingUnit};
+use crate::lease::{BlockLease, LeaseTable, Leased, UNITS_MOST, WaitingUnit};
 use crate::location::Location;
 use crate::protected::ImageWatch;
 use crate::spare::PageKind;
@@ -47,7 +48,7 @@ impl Ftl {
     /// Whether units may be written by leases: they are acknowledged before the device knows of them, so no completion waits for the
     /// medium, and no modelled time is taken.
     pub(crate) fn may_lease(&self) -> bool {
-        self.syncs.durability() == Durability::Process
+        self.syncs.durability() != Durability::Media
             && self.media.keeps_data()
             && self.media.reader().is_some()
             && self.reads_in_any_order()
@@ -64,19 +65,55 @@ impl Ftl {
     /// Programs what is full of a lease, and leases more slots to its thread. Others stay active. On an error the thread has what it had.
     pub(crate) fn renew_lease(&mut self, index: usize, at_ps: &mut u64) -> Result<(), FlashError> {
         let table = self.leases.table();
-        let mut leased = table.cell(index).lock();
-        while let Some(slot) = leased.full().first().copied() {
-            self.flush_slot(Stream::Host, slot, Cause::Host, at_ps)?;
-            leased.give_back_first();
-        }
         let most = self.slots_of_lease(table.count());
-        while (leased.slots().len() as u32) < most && self.buffer.free_count(Stream::Host) > SLOTS_LEFT {
-            let Some((slot, _)) = self.buffer.next(Stream::Host) else { break };
-            self.buffer.lease(slot);
+        self.give_back_slots(&mut table.cell(index).lock(), most, at_ps)?;
+        if !self.has_slots_to_lease() && (table.cell(index).lock().slots().len() as u32) < most {
+            self.call_in_slots(index, most, at_ps)?;
+        }
+        let mut leased = table.cell(index).lock();
+        while (leased.slots().len() as u32) < most && self.has_slots_to_lease() {
+            let Some((slot, since)) = self.buffer.next_to_lease() else { break };
+            self.order_since(SyncPoint::BufferSlot, since)?;
+            self.buffer.note_leases(table.count());
+            let slot = self.buffer.lease(slot, self.state.next_seq());
             leased.add_slot(slot, self.geometry.units_per_page());
         }
         leased.activate();
         self.leases.are_active = true;
+        Ok(())
+    }
+
+    fn has_slots_to_lease(&self) -> bool {
+        self.buffer.free_count(Stream::Host) > SLOTS_LEFT
+    }
+
+    /// Has other leases, of threads that may write no more, give back what they have beyond their part, and slots that nobody fills.
+    #[cold]
+    fn call_in_slots(&mut self, index: usize, most: u32, at_ps: &mut u64) -> Result<(), FlashError> {
+        let table = self.leases.table();
+        for other in table.open_ones().filter(|other| *other != index) {
+            let mut leased = table.cell(other).lock();
+            // What waits there is not to be programmed yet. Its thread writes, and so renews it.
+            if !leased.has_waiting() {
+                self.give_back_slots(&mut leased, most, at_ps)?;
+            }
+        }
+        let current = self.buffer.current(Stream::Host);
+        for slot in self.buffer.held(Stream::Host).into_iter().filter(|slot| *slot != current) {
+            self.flush_slot(Stream::Host, slot, Cause::Host, at_ps)?;
+        }
+        Ok(())
+    }
+
+    /// Programs the full slots of a lease, in which nothing waits, and takes back empty ones beyond `most`.
+    fn give_back_slots(&mut self, leased: &mut Leased, most: u32, at_ps: &mut u64) -> Result<(), FlashError> {
+        while let Some(slot) = leased.full().first().copied() {
+            self.flush_slot(Stream::Host, slot.slot, Cause::Host, at_ps)?;
+            leased.give_back_first();
+        }
+        while let Some(slot) = leased.take_empty_beyond(most) {
+            self.buffer.end_lease(slot.slot, self.syncs.epoch());
+        }
         Ok(())
     }
 
@@ -106,9 +143,9 @@ impl Ftl {
             if self.flip(unit.owner, Location::Buffer(place), PageKind::Units) {
                 newly(*extent);
             }
+            self.state.count_accepted(UNIT_BYTES as u64);
             self.buffer.note_taken_in(unit);
         }
-        self.state.count_accepted((collected.len() * UNIT_BYTES) as u64);
         collected.iter().for_each(|waiting| table.cell(waiting.lease).owners().note_taken_in(1));
         collected.clear();
         self.leases.collected = collected;
@@ -117,10 +154,22 @@ impl Ftl {
     /// Ends a lease, of which all is taken in.
     pub(crate) fn close_lease(&mut self, index: usize) {
         let table = self.leases.table();
-        let slots = table.cell(index).lock().end();
-        slots.into_iter().for_each(|slot| self.buffer.end_lease(slot));
+        self.end_slots(index);
         table.close(index);
         self.buffer.note_leases(table.count());
+    }
+
+    /// Takes every slot of a lease back, of which all is taken in.
+    fn end_slots(&mut self, index: usize) {
+        let slots = self.leases.table().cell(index).lock().end();
+        slots.into_iter().for_each(|slot| self.buffer.end_lease(slot.slot, self.syncs.epoch()));
+    }
+
+    /// Takes every slot of all leases back, of which all is taken in: nothing in the image says that there are leases. They go on when they
+    /// are renewed.
+    pub(crate) fn end_all_slots(&mut self) {
+        self.leases.table().open_ones().for_each(|index| self.end_slots(index));
+        self.buffer.note_leases(0);
     }
 
     /// Ends every lease, of which all is taken in.
@@ -138,22 +187,42 @@ impl Ftl {
         self.buffer.take_up(|slot| held[slot as usize]);
     }
 
-    /// After the death of a process: takes in what its threads had written by leases. How many units.
-    pub(crate) fn take_in_left(&mut self) -> u32 {
-        let pending = self.buffer.pending();
-        for unit in &pending {
-            // A forged image may name others.
-            if unit.owner >= self.map.len() || self.map.make_ready(unit.owner, 1).is_err() {
-                continue;
-            }
-            let seq = self.state.take_seq();
-            let place = self.buffer.number(unit, seq);
-            self.flip(unit.owner, Location::Buffer(place), PageKind::Units);
-            self.buffer.note_taken_in(unit);
+    /// After the death of a process: takes in what its threads had written by leases.
+    pub(crate) fn take_in_left(&mut self) {
+        for unit in &self.buffer.pending() {
+            self.take_in_one_left(unit);
         }
         if self.buffer.unmark_all() {
             self.take_up_slots();
         }
-        pending.len() as u32
+    }
+
+    /// The same after a loss of real power, of which the map and the blocks are recovered. A unit is taken in if it proves to be whole, and belongs to
+    /// a namespace of blocks.
+    ///
+    /// Its slot's word is as it was at some moment since the last sync. Then the unit waited: no other write of its block was newer, and every sync
+    /// that covers a newer one covers too that the unit waits no more. So it is not older than what was synced last. Where no power was
+    /// lost, as of a copy, or if the machine was stopped in order, headers are as they were last, and the unit is the newest.
+    pub(crate) fn take_in_proven(&mut self, owned: &[Owned]) {
+        for unit in &self.buffer.pending() {
+            let is_owned = |part: &Owned| {
+                part.kind == PageKind::Units && unit.owner.wrapping_sub(part.first) < part.entries
+            };
+            if owned.iter().any(is_owned) && self.buffer.proves_whole(unit) {
+                self.take_in_one_left(unit);
+            }
+        }
+    }
+
+    fn take_in_one_left(&mut self, unit: &PendingUnit) {
+        // A forged image may name others.
+        if unit.owner >= self.map.len() || self.map.make_ready(unit.owner, 1).is_err() {
+            return;
+        }
+        let seq = self.state.take_seq();
+        let place = self.buffer.number(unit, seq);
+        self.flip(unit.owner, Location::Buffer(place), PageKind::Units);
+        self.state.count_accepted(UNIT_BYTES as u64);
+        self.buffer.note_taken_in(unit);
     }
 }

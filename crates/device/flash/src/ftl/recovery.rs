@@ -73,6 +73,7 @@ impl Ftl {
         &mut self,
         owned: &[Owned],
         read_only: bool,
+        had_leases: bool,
         found: &mut Recovery,
     ) -> Result<(), FlashError> {
         if !read_only {
@@ -84,6 +85,9 @@ impl Ftl {
         self.revert(&doubtful, found)?;
         let unsynced = self.correct_blocks(owned);
         self.state.clear_intent();
+        if had_leases {
+            self.take_in_proven(owned);
+        }
         self.take_up_slots();
         found.recounted_blocks = self.geometry.block_count();
         if read_only {

@@ -109,7 +109,9 @@ struct Stored {
     crc: U32,
 }
 
-const READ_ONLY_COMPATIBLE_AT: usize = std::mem::offset_of!(Stored, read_only_compatible);
+/// Where the marks of features are that come while an image is used, or go.
+const MARKS: [usize; 2] =
+    [std::mem::offset_of!(Stored, read_only_compatible), std::mem::offset_of!(Stored, incompatible)];
 const ROOM_BYTES: usize = BYTES - 104 - 96 - 16 * REGION_ENTRIES - 4;
 
 const _: () = assert!(size_of::<Stored>() == BYTES);
@@ -144,10 +146,14 @@ impl Superblock {
 
     /// Writes copy and superblock, in this order: until the second is there, the file is no image.
     pub(crate) fn write(&self, file: &ImageFile) -> Result<(), FlashError> {
+        Ok(self.write_by(|at, bytes| file.write_at(at, bytes))?)
+    }
+
+    /// The same by what writes bytes to a place.
+    pub(crate) fn write_by<E>(&self, write_at: impl Fn(u64, &[u8]) -> Result<(), E>) -> Result<(), E> {
         let stored = self.to_stored();
-        file.write_at(COPY_AT, stored.as_bytes())?;
-        file.write_at(0, stored.as_bytes())?;
-        Ok(())
+        write_at(COPY_AT, stored.as_bytes())?;
+        write_at(0, stored.as_bytes())
     }
 
     /// Reads and checks the superblock, and that the file is as long as it says.
@@ -161,7 +167,7 @@ impl Superblock {
         if there < BYTES {
             return Err(truncated(path, BYTES as u64, found_bytes));
         }
-        if stored.crc.get() != checksum(&stored) {
+        if !stored.settle_marks() {
             return Err(damaged(path, "the superblock"));
         }
         check_version(&stored, path)?;
@@ -249,6 +255,23 @@ impl Superblock {
 }
 
 impl Stored {
+    /// Whether it matches its checksum. Where a loss of power left the mark of leases of another time than the checksum, which is in
+    /// another sector, the mark counts: there may be units that wait.
+    fn settle_marks(&mut self) -> bool {
+        if self.crc.get() == checksum(self) {
+            return true;
+        }
+        let found = self.incompatible;
+        self.incompatible = (found.get() ^ Incompatible::BLOCK_LEASES.0).into();
+        let is_of_another_time = self.crc.get() == checksum(self);
+        self.incompatible = found;
+        if is_of_another_time {
+            self.incompatible = (found.get() | Incompatible::BLOCK_LEASES.0).into();
+            self.crc = checksum(self).into();
+        }
+        is_of_another_time
+    }
+
     fn geometry(&self) -> Geometry {
         Geometry {
             channels: self.channels.get(),
@@ -323,7 +346,7 @@ fn read_stored(file: &ImageFile, at: u64) -> Result<Option<Stored>, ImageError> 
     file.read_at(at, stored.as_mut_bytes())?;
     let is_known =
         check_identity(&stored, file.path()).and_then(|()| check_version(&stored, file.path())).is_ok();
-    let good = is_known && stored.crc.get() == checksum(&stored);
+    let good = is_known && stored.settle_marks();
     Ok(good.then_some(stored))
 }
 
@@ -343,14 +366,14 @@ fn check_copy(file: &ImageFile) -> Result<Option<Finding>, ImageError> {
     Ok(Some(Finding::new("superblock", "copy", "it is not what the superblock is", Remedy::Restore)))
 }
 
-/// Whether a copy only has features that the superblock has not yet: their mark was cut short between the two, and nothing
-/// uses them.
+/// Whether a copy only differs in marks of features that are known: that they are used, or used no more. They were written to the copy first, and
+/// the write was cut short between the two.
 fn is_ahead(copy: &Stored, first: &Stored) -> bool {
     let (has, known) = (copy.read_only_compatible.get(), first.read_only_compatible.get());
-    let same_but_for_marks =
-        |at: usize| at >= BYTES - 4 || (READ_ONLY_COMPATIBLE_AT..READ_ONLY_COMPATIBLE_AT + 8).contains(&at);
+    let is_known = copy.incompatible.get() & !KNOWN_INCOMPATIBLE == 0;
+    let is_mark = |at: usize| at >= BYTES - 4 || MARKS.iter().any(|mark| (*mark..mark + 8).contains(&at));
     let differs = |at: &usize| copy.as_bytes()[*at] != first.as_bytes()[*at];
-    has & known == known && (0..BYTES).filter(differs).all(same_but_for_marks)
+    has & known == known && is_known && (0..BYTES).filter(differs).all(is_mark)
 }
 
 fn check_identity(stored: &Stored, path: &Path) -> Result<(), ImageError> {

@@ -21,7 +21,7 @@ use crate::location::EntryIndex;
 use crate::map::MapReader;
 use crate::protected::ImageWatch;
 
-pub(crate) use pending::{LeaseTable, WaitingUnit};
+pub(crate) use pending::{LeaseTable, Leased, WaitingUnit};
 
 /// Leases that there are at most.
 pub(crate) const LEASES_MAX: usize = 8;
@@ -62,7 +62,7 @@ impl BlockLease {
         }
         for (owner, unit) in (target.first..).zip(data.chunks_exact(UNIT_BYTES)) {
             let Some((slot, position)) = leased.next_place() else { return false };
-            let pending = PendingUnit { order: self.table.take_order(), owner, slot, position };
+            let pending = PendingUnit { order: self.table.take_order(), owner, leased: slot, position };
             self.writer.put(&pending, unit, checksum::crc32c(unit));
             leased.add(pending, target.extent);
             // Readers look for it from here on. The command is completed later.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use byway_queue::Waiting;
 
-use crate::buffer::PendingUnit;
+use crate::buffer::{LeasedSlot, PendingUnit};
 use crate::image::namespaces::ExtentId;
 use crate::lease::{LEASES_MAX, UNITS_MOST};
 use crate::location::EntryIndex;
@@ -40,7 +40,7 @@ pub(crate) struct Leased {
     /// The thread may write.
     is_active: bool,
     /// Slots that it fills, in order.
-    slots: Vec<u32>,
+    slots: Vec<LeasedSlot>,
     units_per_slot: u32,
     /// Positions of these slots that are filled.
     filled: u32,
@@ -152,7 +152,7 @@ impl Leased {
 
     /// Slot and position of the next unit.
     #[inline]
-    pub(super) fn next_place(&self) -> Option<(u32, u32)> {
+    pub(super) fn next_place(&self) -> Option<(LeasedSlot, u32)> {
         let slot = self.slots.get((self.filled / self.units_per_slot.max(1)) as usize)?;
         Some((*slot, self.filled % self.units_per_slot))
     }
@@ -165,14 +165,26 @@ impl Leased {
     }
 
     /// Slots that are full.
-    pub(crate) fn full(&self) -> &[u32] {
+    pub(crate) fn full(&self) -> &[LeasedSlot] {
         let full = self.filled / self.units_per_slot.max(1);
         &self.slots[..(full as usize).min(self.slots.len())]
     }
 
     /// Slots that it has.
-    pub(crate) fn slots(&self) -> &[u32] {
+    pub(crate) fn slots(&self) -> &[LeasedSlot] {
         &self.slots
+    }
+
+    /// Whether something waits.
+    pub(crate) const fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Takes the last slot back, if there are more than `most` and nothing was written to it.
+    pub(crate) fn take_empty_beyond(&mut self, most: u32) -> Option<LeasedSlot> {
+        let count = self.slots.len() as u32;
+        let is_empty = self.filled <= count.saturating_sub(1) * self.units_per_slot;
+        if count > most && is_empty { self.slots.pop() } else { None }
     }
 
     /// Gives the first slot, a full one, back.
@@ -182,7 +194,7 @@ impl Leased {
     }
 
     /// Adds an empty slot.
-    pub(crate) fn add_slot(&mut self, slot: u32, units: u32) {
+    pub(crate) fn add_slot(&mut self, slot: LeasedSlot, units: u32) {
         self.units_per_slot = units;
         self.slots.push(slot);
     }
@@ -194,7 +206,7 @@ impl Leased {
     }
 
     /// Gives every slot back; the thread writes no more.
-    pub(crate) fn end(&mut self) -> Vec<u32> {
+    pub(crate) fn end(&mut self) -> Vec<LeasedSlot> {
         (self.is_active, self.filled) = (false, 0);
         std::mem::take(&mut self.slots)
     }

@@ -128,7 +128,9 @@ impl FileMedia {
         file.keep_spare((pages.len / SPARE_PART).min(SPARE_BYTES_MAX));
         // Without address space for a mapping of all of it, reads go through system calls.
         let view = match run.reads {
-            Reads::Mapped if !file.is_watched() => file.map_to_read(pages.at, pages.len).ok().map(Arc::new),
+            Reads::Mapped if !file.has_watched_reads() => {
+                file.map_to_read(pages.at, pages.len).ok().map(Arc::new)
+            }
             _ => None,
         };
         Ok(Self {

@@ -1,5 +1,6 @@
 //! Threads that write blocks by leases beside each other, and beside the holder of the device.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use byway_flash::{
     Reads, RunOptions, UNIT_BYTES,
 };
 use byway_kit::Random;
+use byway_sys::CopyFile;
 
 use crate::common::{MIB, extent, nvm, open, read_unit, small_profile, unit_of};
 
@@ -201,7 +203,7 @@ fn leases_are_given_only_where_writes_may_come_in_any_order() {
     };
     assert!(!none(RunOptions::default()));
     assert!(none(RunOptions::default().durability(Durability::Media)));
-    assert!(none(RunOptions::default().durability(Durability::Volatile)));
+    assert!(!none(RunOptions::default().durability(Durability::Volatile)));
     assert!(none(RunOptions::default().reads(Reads::Checked)));
     let injection: Injection = "read:nth=9".parse().unwrap();
     assert!(none(RunOptions::default().injection(Some(injection))));
@@ -270,4 +272,193 @@ fn follower_sees_units_that_wait_in_leases() {
     }
     flash.close_block_lease(&lease);
     assert_eq!(read_unit(&mut follower, extent, 5).unwrap(), unit_of(199));
+}
+
+/// A device whose every unit was written by step 0, and which collects blocks.
+fn worn(path: &Path) -> Flash {
+    let mut flash = with(MediaKind::File(path.into()), RunOptions::default());
+    let extent = extent(&flash, 1);
+    (0..UNITS).for_each(|unit| flash.write_units(extent, unit, &unit_of(0), Cause::Host, &mut 0).unwrap());
+    wear(&mut flash, 0);
+    flash
+}
+
+/// Writes units from `first` on at random, until collection has moved many.
+fn wear(flash: &mut Flash, first: u64) {
+    let (extent, before) = (extent(flash, 1), flash.counters()[Cause::Gc].programs);
+    let mut random = Random::new(first);
+    while flash.counters()[Cause::Gc].programs < before + 100 {
+        let unit = first + random.below(UNITS - first);
+        flash.write_units(extent, unit, &unit_of(0), Cause::Host, &mut 0).unwrap();
+    }
+}
+
+/// Opens the image of a killed process by a kernel that was started since.
+fn open_after_another_boot(path: &Path, read_only: bool) -> Flash {
+    let run = RunOptions::default().power_was_lost(true);
+    Flash::open(path, OpenOptions::default().timing(false).read_only(read_only).run(run)).unwrap()
+}
+
+#[test]
+fn units_that_wait_in_a_killed_process_are_there_after_another_boot() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let mut flash = worn(&path);
+    let extent = extent(&flash, 1);
+    let leases = [0, 1].map(|_| flash.open_block_lease().unwrap());
+    let reader = flash.block_reader(extent).unwrap();
+    leases.iter().for_each(|lease| flash.renew_block_lease(lease).unwrap());
+    let mut last = vec![0; UNITS as usize];
+    for step in 1..=20 {
+        let unit = step * 7 % 5;
+        assert!(reader.write_by(&leases[step % 2], unit as u64 * 4096, &unit_of(step as u64), || true));
+        last[unit] = step as u64;
+    }
+    // Collection moves what these blocks had before, and gives it higher numbers, while they wait.
+    wear(&mut flash, 5);
+    drop((flash, reader, leases));
+    for read_only in [true, false] {
+        let mut left = open_after_another_boot(&path, read_only);
+        assert!(left.recovery().power_lost && left.recovery().lost == 0);
+        for (unit, step) in (0..).zip(&last) {
+            assert_eq!(read_unit(&mut left, extent, unit).unwrap(), unit_of(*step), "unit {unit}");
+        }
+        assert_eq!(left.check(), []);
+    }
+    let mut left = open(&path).unwrap();
+    assert!(
+        (0..UNITS)
+            .zip(&last)
+            .all(|(unit, step)| { read_unit(&mut left, extent, unit).unwrap() == unit_of(*step) })
+    );
+}
+
+#[test]
+fn units_of_an_earlier_turn_of_a_slot_are_not_taken_for_ones_that_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let mut flash = worn(&path);
+    let lease = flash.open_block_lease().unwrap();
+    let reader = flash.block_reader(extent(&flash, 1)).unwrap();
+    for step in 1..=300 {
+        let write = || reader.write_by(&lease, step % 7 * 4096, &unit_of(step), || true);
+        if !write() {
+            flash.renew_block_lease(&lease).unwrap();
+            assert!(write());
+        }
+    }
+    flash.close_block_lease(&lease);
+    drop(lease);
+    let lease = flash.open_block_lease().unwrap();
+    flash.renew_block_lease(&lease).unwrap();
+    let regions = flash.regions();
+    let (_, buffer) = regions.iter().find(|(name, _)| *name == "unit buffer").unwrap().clone();
+    drop((flash, reader, lease));
+    // A power loss left the word of each slot that is leased, and how far it was filled before.
+    let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+    let mut torn = 0;
+    for header in (0..32).map(|slot| buffer.start + slot * 512) {
+        let mut lease_word = [0; 8];
+        file.read_exact_at(&mut lease_word, header + 448).unwrap();
+        if lease_word != [0; 8] {
+            file.write_all_at(&4_u64.to_le_bytes(), header).unwrap();
+            torn += 1;
+        }
+    }
+    assert!(torn > 0);
+    let mut left = open_after_another_boot(&path, false);
+    let extent = extent(&left, 1);
+    for step in 294..=300 {
+        assert_eq!(read_unit(&mut left, extent, step % 7).unwrap(), unit_of(step), "step {step}");
+    }
+    assert_eq!(left.check(), []);
+}
+
+#[test]
+fn what_a_killed_process_had_waiting_counts_as_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let mut flash = worn(&path);
+    let lease = flash.open_block_lease().unwrap();
+    let reader = flash.block_reader(extent(&flash, 1)).unwrap();
+    flash.renew_block_lease(&lease).unwrap();
+    let before = flash.counters().accepted_bytes;
+    assert!((0..3).all(|unit| reader.write_by(&lease, unit * 4096, &unit_of(9), || true)));
+    drop((flash, reader, lease));
+    let left = open(&path).unwrap();
+    assert_eq!(left.counters().accepted_bytes, before + 3 * UNIT_BYTES as u64);
+}
+
+#[test]
+fn leases_of_threads_that_write_no_more_give_slots_to_one_that_does() {
+    let mut flash = in_memory();
+    let extent = extent(&flash, 1);
+    flash.write_units(extent, 0, &unit_of(1), Cause::Host, &mut 0).unwrap();
+    let reader = flash.block_reader(extent).unwrap();
+    let write = |lease: &BlockLease, unit: u64| reader.write_by(lease, unit * 4096, &unit_of(unit), || true);
+    let (mut leases, mut written) = (Vec::new(), Vec::new());
+    for number in 0..8 {
+        let lease = flash.open_block_lease().unwrap();
+        flash.renew_block_lease(&lease).unwrap();
+        assert!(write(&lease, number), "lease {number}");
+        // Some end with a full slot, some in the midst of one.
+        written.extend((number * 50..number * 50 + number * 3).filter(|unit| write(&lease, 100 + unit)));
+        leases.push(lease);
+    }
+    flash.close_block_lease(&leases[2]);
+    // It goes on writing, with slots enough.
+    let lease = flash.open_block_lease().unwrap();
+    for step in 0..200 {
+        if !write(&lease, 50 + step % 3) {
+            flash.renew_block_lease(&lease).unwrap();
+            assert!(write(&lease, 50 + step % 3), "step {step}");
+        }
+    }
+    flash.take_in_writes();
+    let all = (0..8).chain(50..53).chain(written.into_iter().map(|unit| 100 + unit));
+    all.for_each(|unit| {
+        assert_eq!(read_unit(&mut flash, extent, unit).unwrap(), unit_of(unit), "unit {unit}")
+    });
+    assert_eq!(flash.check(), []);
+}
+
+#[test]
+fn snapshot_taken_while_leases_are_open_holds_nothing_that_older_versions_do_not_know() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("image"), dir.path().join("copy"));
+    let mut flash = worn(&path);
+    let extent = extent(&flash, 1);
+    let lease = flash.open_block_lease().unwrap();
+    let reader = flash.block_reader(extent).unwrap();
+    let write = |flash: &mut Flash, unit: u64, step: u64| {
+        if !reader.write_by(&lease, unit * 4096, &unit_of(step), || true) {
+            flash.renew_block_lease(&lease).unwrap();
+            assert!(reader.write_by(&lease, unit * 4096, &unit_of(step), || true));
+        }
+    };
+    (0..21).for_each(|unit| write(&mut flash, unit, 1));
+    let into = CopyFile::new(std::fs::File::create(&copy).unwrap(), &copy);
+    let snapshot = flash.prepare_snapshot(into).unwrap();
+    if !flash.share_snapshot(&snapshot).unwrap() {
+        snapshot.copy_protected().unwrap();
+        write(&mut flash, 0, 2);
+        flash.begin_snapshot(&snapshot).unwrap();
+        (0..snapshot.block_count()).for_each(|block| _ = snapshot.copy_block(block));
+        flash.end_snapshot();
+    }
+    (0..21).for_each(|unit| write(&mut flash, unit, 3));
+    assert_eq!((incompatible(&path), incompatible(&copy)), (1, 0));
+    let image = std::fs::read(&copy).unwrap();
+    let regions = flash.regions();
+    let (_, buffer) = regions.iter().find(|(name, _)| *name == "unit buffer").unwrap();
+    let word = |at: u64| u64::from_le_bytes(*image[(buffer.start + at) as usize..].first_chunk().unwrap());
+    let (leased, leases) = (|slot: u64| word(slot * 512 + 448), word(32 * 512));
+    assert!((0..32).all(|slot| leased(slot) == 0) && leases == 0, "words of leases");
+    let mut left = open(&copy).unwrap();
+    let first = read_unit(&mut left, extent, 0).unwrap();
+    assert!(first == unit_of(2) || first == unit_of(1));
+    assert!((1..21).all(|unit| read_unit(&mut left, extent, unit).unwrap() == unit_of(1)));
+    assert_eq!(left.check(), []);
+    let mut follower = Flash::open(&path, OpenOptions::default().follow(true)).unwrap();
+    assert!((0..21).all(|unit| read_unit(&mut follower, extent, unit).unwrap() == unit_of(3)));
 }

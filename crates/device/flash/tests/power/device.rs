@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use byway_flash::{
-    Cause, Durability, Finding, Flash, FlashOptions, MediaKind, NamespaceSpec, OpenOptions, RunOptions,
-    SyncPoint,
+    BlockLease, Cause, Durability, Finding, Flash, FlashOptions, MediaKind, NamespaceSpec, OpenOptions,
+    RunOptions, SyncPoint,
 };
 use byway_forgetful::{Forgetful, NamedRanges, Sector, image_folder};
 use byway_link::Profile;
 
-use crate::life::{NVM, UNIT, extent, pattern};
+use crate::life::{NVM, UNIT, extent, pattern, write_by};
 
 pub struct Device {
     pub flash: Flash,
@@ -24,7 +24,7 @@ pub struct Device {
 }
 
 /// The superblock and its copy.
-const SUPERBLOCK_BYTES: u64 = 8192;
+pub const SUPERBLOCK_BYTES: u64 = 8192;
 
 /// Nearly all that there is.
 pub const UNITS: u64 = 1008;
@@ -60,6 +60,11 @@ impl Device {
     pub fn write(&mut self, unit: u64, step: u64) {
         let extent = extent(&self.flash, 1);
         self.flash.write_units(extent, unit, &pattern(step, unit, UNIT), Cause::Host, &mut 0).unwrap();
+    }
+
+    /// Writes a unit by a lease, which is renewed first if it has no room.
+    pub fn write_by(&mut self, lease: &BlockLease, unit: u64, step: u64) {
+        write_by(&mut self.flash, lease, unit, &pattern(step, unit, UNIT)).unwrap();
     }
 
     /// Writes four units, straight to flash.
@@ -134,7 +139,12 @@ impl Device {
         self.events.as_ref().unwrap()
     }
 
-    /// Every image that a cut left since, opened.
+    /// Every image that a cut left since.
+    pub fn cuts_left(&self) -> Vec<PathBuf> {
+        self.events().end_cuts()
+    }
+
+    /// The same, opened.
     pub fn cuts(&self) -> impl Iterator<Item = Result<Flash, String>> {
         self.events().end_cuts().into_iter().map(|left| {
             let run = RunOptions::default().power_was_lost(true);

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use byway_flash::{
-    AreaId, Cause, Durability, ExtentId, FinishedSync, Flash, FlashError, FlashOptions, MediaKind,
-    NamespaceKind, NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
+    AreaId, BlockLease, Cause, Durability, ExtentId, FinishedSync, Flash, FlashError, FlashOptions,
+    MediaKind, NamespaceKind, NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
 };
 use byway_forgetful::{Forgetful, Random, copy_sparse, image_folder};
 pub use byway_kit::tagged as pattern;
@@ -123,6 +123,21 @@ impl Step {
         }
     }
 
+    /// Takes the step: units that a lease takes by one, if there is one, and everything else once leases are recalled.
+    fn take_by(self, flash: &mut Flash, lease: Option<&BlockLease>) -> Result<(), FlashError> {
+        match (self, lease) {
+            (Self::Units { first, units: units @ 1..=2, step }, Some(lease)) => {
+                let data: Vec<u8> =
+                    (first..first + units).flat_map(|unit| pattern(step, unit, UNIT)).collect();
+                write_by(flash, lease, first, &data)
+            }
+            _ => {
+                flash.take_in_writes();
+                self.take(flash)
+            }
+        }
+    }
+
     fn take(self, flash: &mut Flash) -> Result<(), FlashError> {
         let cause = Cause::Host;
         match self {
@@ -144,6 +159,22 @@ impl Step {
             Self::RemovePassing => flash.remove_namespace(3),
         }
     }
+}
+
+/// Writes units by a lease, which is renewed first if it has no room.
+pub fn write_by(flash: &mut Flash, lease: &BlockLease, first: u64, data: &[u8]) -> Result<(), FlashError> {
+    let reader = flash.block_reader(extent(flash, 1)).unwrap();
+    let write = || reader.write_by(lease, first * UNIT as u64, data, || true);
+    if write() {
+        return Ok(());
+    }
+    flash.renew_block_lease(lease)?;
+    if write() {
+        return Ok(());
+    }
+    // The first write to a part of the map.
+    flash.take_in_writes();
+    flash.write_units(extent(flash, 1), first, data, Cause::Host, &mut 0)
 }
 
 pub fn add_passing(flash: &mut Flash, step: u64) -> Result<(), FlashError> {
@@ -202,6 +233,8 @@ struct Life {
     run: RunOptions,
     random: Random,
     step: u64,
+    /// None, or two that write in turn.
+    leases: Vec<BlockLease>,
     /// A sync during which the device goes on.
     under_way: Option<UnderWay>,
 }
@@ -213,7 +246,13 @@ enum UnderWay {
 }
 
 /// Lives one after the other, each on what the power cut of the one before left.
-pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result<(), String> {
+pub fn run(
+    base: &Base,
+    seed: u64,
+    steps: u64,
+    durability: Durability,
+    has_leases: bool,
+) -> Result<(), String> {
     let folder = image_folder();
     let mut path = folder.path().join("image");
     copy_sparse(&base.path, &path);
@@ -228,8 +267,10 @@ pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result
             .events(Some(events.clone()))
             .power_was_lost(life > 0);
         let flash = open(&path, &options)?;
-        let mut life = Life { flash, events, path, run: options, random, step, under_way: None };
+        let mut life =
+            Life { flash, events, path, run: options, random, step, leases: Vec::new(), under_way: None };
         life.check(&mut model)?;
+        life.open_leases(has_leases);
         // Found after a cut, and from now on what is there.
         life.flash.make_durable().map_err(|error| error.to_string())?;
         life.live(steps, &mut model, &left)?;
@@ -268,7 +309,8 @@ impl Life {
         let step = Step::any(&mut self.random, self.step, &self.flash);
         self.step += 1;
         let effects = step.effects(model);
-        let taken = step.take(&mut self.flash);
+        let lease = self.leases.get((self.step % 2) as usize);
+        let taken = step.take_by(&mut self.flash, lease);
         for (target, value) in effects {
             model.write(target, value);
         }
@@ -297,6 +339,11 @@ impl Life {
             self.end_process(model)?;
         }
         Ok(left.is_some() && !self.events.is_waiting())
+    }
+
+    fn open_leases(&mut self, has_leases: bool) {
+        let leases = 0..2 * u64::from(has_leases);
+        self.leases = leases.map(|_| self.flash.open_block_lease().unwrap()).collect();
     }
 
     fn begin_sync(&mut self) {
@@ -333,12 +380,16 @@ impl Life {
         }
         let unopened = MediaKind::Ram;
         let profile = Profile::by_name("gen4x4").unwrap().flash;
+        let has_leases = !self.leases.is_empty();
+        self.leases.clear();
         // The old device releases the image before it is opened again.
         self.flash = Flash::create(FlashOptions::new(4 << 20, profile, unopened), &[]).unwrap();
         let run = self.run.clone().power_was_lost(false);
         self.flash = open(&self.path, &run)?;
         let mut seen = model.clone();
-        check_values(&mut self.flash, &mut seen, true)
+        check_values(&mut self.flash, &mut seen, true)?;
+        self.open_leases(has_leases);
+        Ok(())
     }
 
     fn check(&mut self, model: &mut Model) -> Result<(), String> {

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod device;
+mod leases;
 mod life;
 mod model;
 mod points;
@@ -26,11 +27,16 @@ proptest! {
 
     #[test]
     fn with_media_durability_nothing_acknowledged_is_lost_or_torn(seed: u64, steps in 1u64..60) {
-        run(Base::shared(), seed, steps, Durability::Media).map_err(TestCaseError::fail)?;
+        run(Base::shared(), seed, steps, Durability::Media, false).map_err(TestCaseError::fail)?;
     }
 
     #[test]
     fn without_capacitors_nothing_flushed_is_lost_or_torn(seed: u64, steps in 1u64..60) {
-        run(Base::shared(), seed, steps, Durability::Volatile).map_err(TestCaseError::fail)?;
+        run(Base::shared(), seed, steps, Durability::Volatile, false).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn of_units_written_by_leases_nothing_flushed_is_lost_or_torn(seed: u64, steps in 1u64..60) {
+        run(Base::shared(), seed, steps, Durability::Volatile, true).map_err(TestCaseError::fail)?;
     }
 }

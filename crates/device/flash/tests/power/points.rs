@@ -7,7 +7,7 @@
 use byway_flash::{AreaId, Cause, Durability, Finding, Flash, Overwrite, SyncPoint};
 use byway_kit::spread;
 
-use crate::device::{Device, Life, Place, Reached, UNITS, content, left_of_making};
+use crate::device::{Device, Life, Place, Reached, SUPERBLOCK_BYTES, UNITS, content, left_of_making};
 use crate::life::{UNIT, extent, pattern};
 use crate::scripted::UNITS_A_TURN;
 
@@ -107,6 +107,19 @@ const CLOSED: Script = Script {
     ..POWER_ON
 };
 
+/// A unit waits in the buffer, and the image does not say that any may.
+const BLOCK_LEASES: Script = Script {
+    point: SyncPoint::BlockLeases,
+    act: |device| {
+        let lease = device.flash.open_block_lease().unwrap();
+        device.write_by(&lease, 4, 2);
+        device.cut_now(|place| place.sector.at >= SUPERBLOCK_BYTES);
+    },
+    life: Life::IN_ORDER,
+    holds: |flash| is_unit(flash, 4, 2),
+    ..POWER_ON
+};
+
 /// Records of an erased block are gone, and the entries that left it point there still.
 const BLOCK_ERASE: Script = Script {
     point: SyncPoint::BlockErase,
@@ -198,6 +211,17 @@ const BUFFER_SLOT: Script = Script {
     act: |device| (8..8 + UNITS_A_TURN + 8).for_each(|unit| device.write(unit, 2)),
     life: cut(|place| place.region == "unit buffer"),
     holds: |flash| is_unit(flash, 7, 1),
+};
+
+/// The same of a slot that is leased.
+const BUFFER_SLOT_BY_LEASE: Script = Script {
+    act: |device| {
+        // The slot of the first life is programmed, and is the next to be leased once all others were.
+        let lease = device.flash.open_block_lease().unwrap();
+        (8..12).for_each(|unit| device.write(unit, 2));
+        (12..12 + UNITS_A_TURN + 8).for_each(|unit| device.write_by(&lease, unit, 2));
+    },
+    ..BUFFER_SLOT
 };
 
 /// What is dead in the buffer is wiped, and the entry that left it points there still.
@@ -379,16 +403,18 @@ fn accept(left_out: Option<SyncPoint>) -> Result<(), String> {
 const DROPPED: u8 = 0xdd;
 
 /// A script for each point, and for each place in the code that has one.
-const SCRIPTS: [Script; 15] = [
+const SCRIPTS: [Script; 17] = [
     POWER_ON,
     POWER_OFF,
     CLOSED,
+    BLOCK_LEASES,
     BLOCK_ERASE,
     BLOCK_ERASE_OF_FORGOTTEN,
     BLOCK_ERASE_BY_WIPE,
     BLOCK_OPEN,
     BLOCK_OPEN_IN_RECOVERY,
     BUFFER_SLOT,
+    BUFFER_SLOT_BY_LEASE,
     BUFFER_SLOT_BY_WIPE,
     BUFFER_SLOT_IN_RECOVERY,
     ENTRY_MOVE,

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use byway_crash_tests::{block_writers, writers};
+use byway_flash::{Flash, OpenOptions, RunOptions};
 use byway_kit::Random;
 
 /// Kills of the same program that is run on record, in a process of its own: while a writer starts it holds whatever
@@ -62,9 +63,6 @@ fn a_killed_format_forgets_everything_or_nothing_and_a_killed_making_leaves_an_i
 /// Kills of each image of several writers; `BYWAY_TEST_CASES=334` for a thousand of three images.
 const KILLS: u32 = 20;
 
-/// Checks what a killed process left on the device of a URI by a file of versions; how many were acknowledged.
-type Verify = fn(&str, &Path) -> Result<u64, String>;
-
 #[test]
 fn killed_threads_that_store_beside_each_other_lose_nothing_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
@@ -93,8 +91,38 @@ fn killed_threads_that_write_blocks_beside_each_other_lose_nothing_acknowledged(
     }
 }
 
-/// Kills writers of a device again and again, and verifies what each leaves.
-fn kill_writers(command: &str, verify: Verify, uri: &str, versions: &Path, random: &mut Random) {
+/// The file is as the killed threads left it, and the kernel is another.
+#[test]
+fn threads_killed_before_their_machine_is_restarted_in_order_lose_no_acknowledged_blocks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = Random::new(20_261_129);
+    for flush in ["process", "command"] {
+        let image = dir.path().join(flush);
+        let options = byway::CreateOptions::new(8 << 20).namespaces([byway::NewNamespace::NVM]);
+        byway::create(&image, &options).unwrap();
+        let uri = format!("embedded:{}?flush={flush}", image.display());
+        let verify = |uri: &str, versions: &Path| {
+            let run = RunOptions::default().power_was_lost(true);
+            let mut restarted = Flash::open(&image, OpenOptions::default().run(run)).unwrap();
+            assert!(restarted.recovery().lost == 0 && restarted.check().is_empty());
+            restarted.close().unwrap();
+            drop(restarted);
+            block_writers::verify(uri, versions)
+        };
+        kill_writers("block-writers", verify, &uri, &dir.path().join("versions"), &mut random);
+        std::fs::remove_file(dir.path().join("versions")).unwrap();
+    }
+}
+
+/// Kills writers of a device again and again, and verifies what each leaves: by a file of versions, of which it says how many were
+/// acknowledged.
+fn kill_writers(
+    command: &str,
+    verify: impl Fn(&str, &Path) -> Result<u64, String>,
+    uri: &str,
+    versions: &Path,
+    random: &mut Random,
+) {
     let mut acknowledged = 0;
     for kill in 0..byway_kit::cases(KILLS) {
         let mut process = Command::new(env!("CARGO_BIN_EXE_byway-crash-tests"))

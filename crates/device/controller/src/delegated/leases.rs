@@ -12,6 +12,9 @@ use crate::subsystem::{BlockAccess, BlockPermit, Subsystem};
 /// Longest write that is executed by a lease. Longer ones fill pages, which are programmed without the buffer.
 const LEASED_WRITE_MAX_BYTES: usize = 8 << 10;
 
+/// Writes of a queue that take the run lock before a lease is asked for again.
+const WRITES_BETWEEN_TRIES: u32 = 1024;
+
 /// A lease of each key-value namespace that the queue has stored to, and one for all namespaces of blocks, where they were to be had.
 #[derive(Debug, Default)]
 pub(crate) struct QueueLeases {
@@ -21,8 +24,26 @@ pub(crate) struct QueueLeases {
 }
 
 /// The queue has written blocks.
-#[derive(Debug)]
-struct BlockPlace(Option<BlockLease>);
+#[derive(Debug, Default)]
+struct BlockPlace {
+    lease: Option<BlockLease>,
+    /// Writes before a lease is asked for again, where none was to be had.
+    writes_to_next_try: u32,
+}
+
+impl BlockPlace {
+    /// Asks for a lease, unless one was refused a few writes ago.
+    #[cold]
+    fn ask(&mut self, flash: &mut Flash) {
+        match self.writes_to_next_try.checked_sub(1) {
+            Some(left) => self.writes_to_next_try = left,
+            None => {
+                self.lease = flash.open_block_lease();
+                self.writes_to_next_try = WRITES_BETWEEN_TRIES;
+            }
+        }
+    }
+}
 
 /// A namespace that the queue has stored to.
 #[derive(Debug)]
@@ -50,14 +71,16 @@ impl QueueLeases {
     /// The lease for blocks.
     #[inline]
     fn of_blocks(&self) -> Option<&BlockLease> {
-        self.blocks.as_ref()?.0.as_ref()
+        self.blocks.as_ref()?.lease.as_ref()
     }
 
-    /// The lease for blocks, opened at the first write to a device in memory. An image file outlives the boot of its machine, and what
-    /// waits in a killed process's leases would not (decision 0074).
+    /// The lease for blocks, opened at the first write, or later, when another queue has given its lease back.
     pub(super) fn open_for_blocks(&mut self, flash: &mut Flash) -> Option<&BlockLease> {
-        let open = || BlockPlace(if flash.is_in_memory() { flash.open_block_lease() } else { None });
-        self.blocks.get_or_insert_with(open).0.as_ref()
+        let place = self.blocks.get_or_insert_default();
+        if place.lease.is_none() {
+            place.ask(flash);
+        }
+        place.lease.as_ref()
     }
 
     #[inline]
@@ -106,7 +129,7 @@ impl QueueLeases {
 
     /// Ends them.
     pub(crate) fn close(&mut self, subsystem: &mut Subsystem) {
-        if let Some(BlockPlace(Some(lease))) = self.blocks.take() {
+        if let Some(BlockPlace { lease: Some(lease), .. }) = self.blocks.take() {
             subsystem.flash_mut().close_block_lease(&lease);
         }
         for Place { nsid, lease } in self.places.drain(..) {
@@ -187,4 +210,27 @@ pub(super) fn is_leasable(blocks: &[Option<BlockAccess>], gathering: &Gathering)
     let is_whole = work.at.is_multiple_of(UNIT_BYTES as u64) && work.value.len.is_multiple_of(UNIT_BYTES);
     let is_short = work.value.len <= LEASED_WRITE_MAX_BYTES;
     is_whole && is_short && permit(blocks, gathering.nsid).is_some_and(BlockPermit::is_granted)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use byway_flash::{FlashOptions, MediaKind};
+    use byway_link::Profile;
+
+    use super::*;
+
+    #[test]
+    fn lease_that_was_refused_is_asked_for_again_after_some_writes() {
+        let profile = Profile::by_name("gen4x4").unwrap().flash;
+        let options = FlashOptions::new(4 << 20, profile, MediaKind::Ram).timing(false);
+        let mut flash = Flash::create(options, &[]).unwrap();
+        let others: Vec<BlockLease> = std::iter::from_fn(|| flash.open_block_lease()).collect();
+        let mut leases = QueueLeases::default();
+        assert!(leases.open_for_blocks(&mut flash).is_none());
+        flash.close_block_lease(&others[0]);
+        let mut tries = 0..2 * WRITES_BETWEEN_TRIES;
+        assert!(tries.any(|_| leases.open_for_blocks(&mut flash).is_some()));
+    }
 }

@@ -97,7 +97,7 @@ impl Snapshot {
         self.to.write_at(at, bytes)
     }
 
-    /// Makes the copy by sharing all blocks of the file system, where it can; the device stands still.
+    /// Makes the copy by sharing all blocks of the file system, where it can; nothing changes the image meanwhile.
     pub(crate) fn share_blocks(&self) -> bool {
         reflink(self.from.file(), &self.to)
     }

@@ -180,7 +180,7 @@ impl UnitBuffer {
         self.current[(slot / SLOTS_A_STREAM) as usize] = slot;
     }
 
-    /// Empties a slot and leases it: a thread fills it by a [`SlotWriter`]. `next_seq` tells the turn from others.
+    /// Empties a slot and leases it: a thread fills it by a [`SlotWriter`]. The turn is known by `next_seq`.
     pub(crate) fn lease(&mut self, slot: u32, next_seq: u64) -> LeasedSlot {
         let leased = LeasedSlot::new(slot, next_seq);
         self.memory.set_word(header(slot), 0);

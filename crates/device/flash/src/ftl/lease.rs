@@ -87,7 +87,7 @@ impl Ftl {
         self.buffer.free_count(Stream::Host) > SLOTS_LEFT
     }
 
-    /// Has other leases, of threads that may write no more, give back what they have beyond their part, and slots that nobody fills.
+    /// Has other leases, of threads that may write no more, give back what they have beyond their part, and slots that are filled no more.
     #[cold]
     fn call_in_slots(&mut self, index: usize, most: u32, at_ps: &mut u64) -> Result<(), FlashError> {
         let table = self.leases.table();

@@ -49,6 +49,8 @@ pub struct CompactionCounters {
 #[derive(Default)]
 pub(crate) struct Compaction {
     job: Option<Job>,
+    /// Segments to empty after the victim at hand, the last first.
+    group: Vec<u32>,
     /// Bytes that were alive in the last victim.
     last_alive_bytes: u64,
     /// Segments that could not be emptied.

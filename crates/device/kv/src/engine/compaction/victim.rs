@@ -1,7 +1,16 @@
 //! Which segment is emptied next.
 
+use std::collections::BTreeMap;
+
 use crate::engine::KvEngine;
 use crate::value_log::segment::Use;
+
+/// Segments of a stream that are emptied one after another.
+const GROUP_SEGMENTS: u64 = 16;
+/// Parts of a segment, and how many of them may be alive in a victim.
+const PARTS: i64 = 64;
+const MOST_PARTS: i64 = 63;
+const LEARNING_PARTS: i64 = 56;
 
 /// Times that a segment is tried before it is left until the engine is opened anew.
 const TRIES: u32 = 3;
@@ -14,40 +23,113 @@ pub(super) struct Left {
     seq: u64,
 }
 
+/// Neighbours of a stream, chosen together: those whose records are all on flash and in the index there. Their pages lie in the same
+/// flash blocks, which hold nothing once all of them are emptied: then garbage collection has nothing to move. Where a segment has few records,
+/// chance alone makes one of the neighbours much emptier than the rest, so one by one they would be chosen here and there.
+#[derive(Default)]
+struct Group {
+    /// Ordinals and segments.
+    segments: Vec<(u64, u32)>,
+    alive: i64,
+    age: u64,
+}
+
+impl Group {
+    fn add(&mut self, ordinal: u64, segment: u32, alive: i64, age: u64) {
+        self.segments.push((ordinal, segment));
+        self.alive += alive;
+        self.age = self.age.max(age);
+    }
+
+    fn count(&self) -> i64 {
+        self.segments.len() as i64
+    }
+
+    /// What emptying it gives, weighed against what that costs and how long it has been there (Rosenblum and Ousterhout, 1992).
+    /// On records that are overwritten at random it takes groups nearly in their order.
+    fn worth(&self, full: i64) -> f64 {
+        let (all, alive) = ((full * self.count()) as f64, self.alive as f64);
+        (self.age + 1) as f64 * (all - alive) / (all + alive)
+    }
+
+    fn into_segments(mut self) -> Vec<u32> {
+        self.segments.sort_unstable_by_key(|(ordinal, _)| std::cmp::Reverse(*ordinal));
+        self.segments.into_iter().map(|(_, segment)| segment).collect()
+    }
+}
+
 impl KvEngine {
-    /// The segment that is worth most, of those whose records are all on flash and in the index there: what emptying it gives,
-    /// weighed against what that costs and how long it has been there (Rosenblum and Ousterhout, 1992). On records that
-    /// are overwritten at random it takes segments nearly in their order, and so frees flash blocks that neighbours share.
-    /// Where room is short, the emptiest.
+    /// The segment to empty next. The next of the [group](Group) at hand; where room is short, the emptiest of all.
     pub(super) fn choose_victim(&mut self) -> Option<u32> {
-        self.log.count_walk();
-        let segments = self.log.segments();
-        // While a flush may reveal emptier ones, it does not pay to move nearly everything.
-        let parts = if self.is_little_known() || self.index.is_flushing() { 56 } else { 63 };
-        let most_alive = self.log.layout().segment_bytes() as i64 * parts / 64;
         // A victim that gives little costs a large share of few segments, or a put that waits, more than it is good for.
         let wants_emptiest =
-            self.log.layout().has_few_segments() || segments.free_count() <= self.log.floor();
-        let full = self.log.layout().segment_bytes() as f64;
+            self.log.layout().has_few_segments() || self.log.segments().free_count() <= self.log.floor();
+        if wants_emptiest {
+            return self.emptiest();
+        }
+        self.next_of_group().or_else(|| {
+            self.compaction.group = self.best_group();
+            self.next_of_group()
+        })
+    }
+
+    /// Bytes alive in a victim at most, for each segment of those chosen together.
+    fn most_alive_bytes(&self) -> i64 {
+        // While a flush may reveal emptier ones, it does not pay to move nearly everything.
+        let may_learn = self.is_little_known() || self.index.is_flushing();
+        let parts = if may_learn { LEARNING_PARTS } else { MOST_PARTS };
+        self.log.layout().segment_bytes() as i64 * parts / PARTS
+    }
+
+    fn emptiest(&mut self) -> Option<u32> {
+        self.log.count_walk();
+        let (segments, most_alive) = (self.log.segments(), self.most_alive_bytes());
         let mut best = None;
         for segment in 0..segments.count() as u32 {
             let alive = segments.alive_bytes(segment as usize);
-            if alive > most_alive {
-                continue;
-            }
-            let worth = match wants_emptiest {
-                true => -alive as f64,
-                false => {
-                    let alive = alive.max(0) as f64;
-                    (segments.age(segment) + 1) as f64 * (full - alive) / (full + alive)
-                }
-            };
-            // Most are worth less than one before: the rest is asked of few.
-            if best.is_none_or(|(most, _)| worth > most) && self.may_be_taken(segment) {
-                best = Some((worth, segment));
+            // Most are not below the best so far: the rest is asked of few.
+            if alive <= most_alive
+                && best.is_none_or(|(least, _)| alive < least)
+                && self.may_be_taken(segment)
+            {
+                best = Some((alive, segment));
             }
         }
         best.map(|(_, segment)| segment)
+    }
+
+    fn next_of_group(&mut self) -> Option<u32> {
+        while let Some(segment) = self.compaction.group.pop() {
+            let alive = self.log.segments().alive_bytes(segment as usize);
+            let is_worth_it = alive <= self.log.layout().segment_bytes() as i64 * MOST_PARTS / PARTS;
+            if is_worth_it && self.may_be_taken(segment) {
+                return Some(segment);
+            }
+        }
+        None
+    }
+
+    /// The segments of the group that is worth most, the last of its stream first. None where too much of each is alive.
+    fn best_group(&mut self) -> Vec<u32> {
+        self.log.count_walk();
+        let (segments, full) = (self.log.segments(), self.log.layout().segment_bytes() as i64);
+        let mut groups: BTreeMap<(u8, u64), Group> = BTreeMap::new();
+        for segment in 0..segments.count() as u32 {
+            let Some(Use::Log { stream, ordinal }) = segments.use_of(u64::from(segment)) else { continue };
+            if self.may_be_taken(segment) {
+                let alive = segments.alive_bytes(segment as usize).clamp(0, full);
+                groups.entry((stream, ordinal / GROUP_SEGMENTS)).or_default().add(
+                    ordinal,
+                    segment,
+                    alive,
+                    segments.age(segment),
+                );
+            }
+        }
+        let most_alive = self.most_alive_bytes();
+        let worth_it = groups.into_values().filter(|group| group.alive <= most_alive * group.count());
+        let best = worth_it.max_by(|one, other| one.worth(full).total_cmp(&other.worth(full)));
+        best.map(Group::into_segments).unwrap_or_default()
     }
 
     fn may_be_taken(&self, segment: u32) -> bool {

@@ -162,6 +162,11 @@ impl Index {
         &self.manifest
     }
 
+    /// The highest sequence number of the checkpoint, or of the next one if that is being written.
+    pub(crate) fn checkpoint_seq(&self) -> u64 {
+        self.frozen.as_ref().map_or(self.manifest.seq, |frozen| frozen.seq)
+    }
+
     /// Bytes of the logs that could not be read when they were replayed, and that no repair has dealt with.
     pub(crate) fn lost_log_bytes(&self) -> u64 {
         self.lost_log_bytes

@@ -348,11 +348,11 @@ impl KvEngine {
         Ok(())
     }
 
-    fn moved_draft(&self, preamble: &Preamble) -> Draft {
+    fn moved_draft(&mut self, preamble: &Preamble) -> Draft {
         Draft {
             key: preamble.key,
             kind: Kind::Value,
-            seq: self.next_seq.get(),
+            seq: self.moved_number(),
             value_len: preamble.shape.value_len(),
             placement: Placement::Packed,
         }
@@ -389,7 +389,6 @@ impl KvEngine {
     fn enter_moved(&mut self, draft: &Draft, old: &Entry, address: u64) {
         let entry = Entry::new(&draft.key, old.shape(), address, draft.seq);
         let bytes = old.shape().record_bytes();
-        self.next_seq.pass(draft.seq);
         self.unsaved.add(charge(bytes));
         self.index.insert_over(entry, Some(old), &mut self.log);
         self.index.earn();
@@ -436,7 +435,9 @@ impl KvEngine {
         if !is_alive || long.append.value_crc() != long.value_crc {
             return self.give_up_move(job, store, at_ps);
         }
-        long.append.renumber(self.next_seq.get());
+        let number = self.moved_number();
+        let Some(long) = &mut job.long else { return Ok(()) };
+        long.append.renumber(number);
         let address = self.log.commit_long(store, &long.append, at_ps)?;
         let (draft, old) = (*long.append.draft(), long.old);
         job.long = None;

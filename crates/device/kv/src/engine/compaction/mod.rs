@@ -9,6 +9,7 @@
 //! The work is done in slices. Each put pays for one, in proportion to what it stores and to how short the room is.
 
 mod job;
+mod numbers;
 mod pace;
 mod victim;
 
@@ -20,6 +21,7 @@ use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::store::PageStore;
 use job::Job;
+use numbers::MovedNumbers;
 pub(crate) use pace::Pace;
 use victim::Left;
 
@@ -58,6 +60,7 @@ pub(crate) struct Compaction {
     /// The checkpoint at which all of them were last tried again.
     tried_again_at: Option<u64>,
     pub(crate) pace: Pace,
+    numbers: MovedNumbers,
     pub(crate) counters: CompactionCounters,
     pub(crate) damage: Vec<Damage>,
     /// Modelled time up to which compaction is busy: no command waits for it, unless there is no room without.
@@ -125,6 +128,7 @@ impl KvEngine {
         budget: &mut Budget,
         at_ps: &mut u64,
     ) -> Result<Slice, KvError> {
+        self.reserve_numbers(store, budget);
         while !budget.is_spent() {
             if self.is_due() {
                 return Ok(Slice::Blocked);

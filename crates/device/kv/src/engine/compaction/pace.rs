@@ -69,8 +69,6 @@ impl KvEngine {
         self.refresh_marks();
         // What is moved fills the memtable, too.
         if self.log.segments().free_count() <= self.compaction.pace.high && !self.index.is_behind() {
-            // A record is moved under a new number, which no store of its key that is not known yet may have below it.
-            self.take_in(store);
             let done = self
                 .waited_for(StallCause::Compaction, store, |engine, store| engine.pay(store, bytes, *at_ps));
             self.index.count_failed_step(&done);
@@ -129,7 +127,6 @@ impl KvEngine {
     /// do the same, so that none of them has to wait.
     #[cold]
     pub(crate) fn hurry_on<S: PageStore>(&mut self, store: &mut S, now_ps: u64) {
-        self.take_in(store);
         self.refresh_marks();
         let mut at_ps = self.compaction.busy_ps.max(now_ps);
         let done = self.hurry_once(store, &mut at_ps);
@@ -164,6 +161,7 @@ impl KvEngine {
         if self.unsaved.bytes() == 0 || !has_room || !self.index.may_freeze() {
             return Ok(());
         }
+        self.take_in(store);
         self.index.make_room(&mut self.log, store, self.next_seq.last(), at_ps)?;
         self.note_checkpoint();
         Ok(())

@@ -95,6 +95,11 @@ impl Frontier {
         self.room_pages
     }
 
+    /// Whether any block is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open_blocks.iter().any(Option::is_some)
+    }
+
     /// Notes that a page of an open block is programmed.
     pub(crate) fn note_program(&mut self) {
         self.room_pages -= 1;

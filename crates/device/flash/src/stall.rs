@@ -66,7 +66,8 @@ pub struct Stall {
 }
 
 impl Stall {
-    fn note(&mut self, waited_ns: u64) {
+    /// Adds one that took `waited_ns`.
+    pub fn note(&mut self, waited_ns: u64) {
         self.count += 1;
         self.total_ns += waited_ns;
         self.longest_ns = self.longest_ns.max(waited_ns);

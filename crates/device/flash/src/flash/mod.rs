@@ -15,6 +15,7 @@ mod repair;
 mod report;
 mod resize;
 mod snapshot;
+mod upkeep;
 mod view;
 
 pub use health::{FlashHealth, RATED_ERASES};

@@ -41,6 +41,10 @@ const ENTRIES_AHEAD: u32 = 3;
 /// Units that one host page pays for towards wear levelling, while a block is too young.
 const LEVELLING_UNITS: u64 = 1;
 
+/// Part of the mark at which writes pay by which upkeep begins before, and units that a step of it moves.
+const AHEAD_SHARE: u64 = 4;
+const AHEAD_UNITS: u64 = 16;
+
 /// Blocks that garbage collection has room for whenever a host's page is written. The reserve is more, unless blocks fail.
 const GC_ROOM_BLOCKS: u32 = 2;
 
@@ -119,6 +123,32 @@ impl Ftl {
         let slice = Slice { units: share.clamp(1, SLICE_UNITS_MAX), pages: SLICE_PAGES_MAX };
         // As with side jobs.
         let _ = self.collect_slice(victim, slice, at_ps);
+    }
+
+    /// Whether a block that holds nothing waits to be erased, or hosts that write units have so little room that they pay for more, or
+    /// soon. Values die together, so their blocks are left alone: most will hold nothing before their room is needed.
+    pub(crate) fn owes_room(&self) -> bool {
+        let (front, mark) = (FrontierKind::Host, self.gc_start_pages(FrontierKind::Host));
+        let is_written = self.frontiers.of(front).is_open();
+        let is_short = || is_written && self.room_pages(front) < mark + mark / AHEAD_SHARE;
+        let is_stuck = self.upkeep_stuck_at == Some(self.state.next_seq());
+        !is_stuck && (self.blocks.wanted_dead().is_some() || is_short())
+    }
+
+    /// Empties a block a little, ahead of the writes that would pay for it.
+    pub(crate) fn collect_ahead(&mut self, at_ps: u64) {
+        let dead = self.blocks.wanted_dead();
+        let victim = match dead {
+            Some(dead) => Some(self.collector.take_block(dead, &self.blocks)),
+            None => self.collector.take_victim(&self.blocks),
+        };
+        let slice = Slice { units: AHEAD_UNITS, pages: SLICE_PAGES_MAX };
+        let collected = victim.map(|victim| {
+            self.waited_for(StallCause::GarbageCollection, |ftl| ftl.collect_slice(victim, slice, at_ps))
+        });
+        // What fails here fails again, and is reported, when a write needs it.
+        let is_stuck = !matches!(collected, Some(Ok(())));
+        self.upkeep_stuck_at = is_stuck.then(|| self.state.next_seq());
     }
 
     /// Goes on emptying a block for its own sake.

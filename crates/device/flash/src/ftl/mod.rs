@@ -63,6 +63,10 @@ pub(crate) struct Ftl {
     pub(crate) leases: Leases,
     /// Waits of commands, those that users of the flash noted too.
     pub(crate) stalls: Stalls,
+    /// Time of upkeep that no command waited for, by cause.
+    pub(crate) upkeep: Stalls,
+    /// Number of the next program when a step of upkeep failed: the next is tried after another.
+    upkeep_stuck_at: Option<u64>,
 }
 
 impl Ftl {
@@ -93,6 +97,8 @@ impl Ftl {
             discarded: Discarded::new(geometry.units_per_page()),
             leases: Leases::default(),
             stalls: Stalls::default(),
+            upkeep: Stalls::default(),
+            upkeep_stuck_at: None,
         };
         // Beside a writer nothing is written, and its slots change.
         if !backing.is_beside() {

@@ -1,9 +1,10 @@
 //! Fills a namespace, overwrites it at random, and prints what a put costs and waits for.
 //!
 //! ```text
-//! cargo run --release -p byway-kv --example worn -- IMAGE [MiB] [value bytes] [fill percent] [rounds] [over-provisioning percent]
+//! cargo run --release -p byway-kv --example worn -- IMAGE [MiB] [value bytes] [fill percent] [rounds] [over-provisioning percent] [ahead]
 //! ```
 //!
+//! With `ahead` all upkeep is done ahead of every 64 puts, and its processor time is printed beside that of puts.
 //! `ram` as image keeps the flash in memory. The engine is called as a controller calls it, without queues.
 
 use std::path::PathBuf;
@@ -51,26 +52,42 @@ struct Bench {
     engine: KvEngine,
     value: Vec<u8>,
     now_ps: u64,
+    does_upkeep: bool,
 }
 
+/// Puts between two times that all upkeep is done.
+const PUTS_BETWEEN_UPKEEP: u64 = 64;
+
 impl Bench {
+    /// Does all upkeep there is; its processor time.
+    fn keep_up(&mut self) -> u64 {
+        let since = thread_ns();
+        while self.engine.keep_up(&mut self.flash, &mut self.now_ps) {}
+        thread_ns() - since
+    }
+
     /// Puts `count` keys, and times each.
     fn run(&mut self, name: &str, count: u64, mut key: impl FnMut(u64) -> u64) -> Result<f64> {
         let (mut times, begin) = (Times::new(), Instant::now());
         let before = *self.flash.counters();
         let (mut last, cpu) = (begin, thread_ns());
+        let mut upkeep_ns = 0;
         for n in 0..count {
+            if self.does_upkeep && n % PUTS_BETWEEN_UPKEEP == 0 {
+                upkeep_ns += self.keep_up();
+            }
             let key = Key::new(&[key(n).to_be_bytes(), [7; 8]].concat())?;
             self.engine.put(&mut self.flash, &key, &self.value, StoreHow::default(), &mut self.now_ps)?;
             let now = Instant::now();
             times.add((now - last).as_nanos() as u64);
             last = now;
         }
-        let cpu_us = (thread_ns() - cpu) as f64 / 1e3 / count as f64;
+        let cpu_us = (thread_ns() - cpu - upkeep_ns) as f64 / 1e3 / count as f64;
+        let upkeep_us = upkeep_ns as f64 / 1e3 / count as f64;
         let rate = 1e6 / cpu_us;
         let host_bytes = count * (self.value.len() as u64 + 16);
         print!(
-            "{name}: {:.0} k puts/s, p50 {:.2} p99 {:.1} p99.9 {:.0} p99.99 {:.0} max {:.0} µs; written for each byte:",
+            "{name}: {:.0} k puts/s, {cpu_us:.2} µs a put beside {upkeep_us:.2} µs of upkeep, p50 {:.2} p99 {:.1} p99.9 {:.0} p99.99 {:.0} max {:.0} µs; written for each byte:",
             rate / 1e3,
             times.quantile_us(0.5),
             times.quantile_us(0.99),
@@ -101,6 +118,7 @@ fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, other: u64| args.get(at).map_or(Ok(other), |arg| arg.parse::<u64>());
     let (mib, len, fill, rounds) = (number(1, 512)?, number(2, 32)?, number(3, 95)?, number(4, 5)?);
+    let does_upkeep = args.get(6).is_some_and(|arg| arg == "ahead");
     let media = match args.first().map(String::as_str) {
         None | Some("ram") => MediaKind::Ram,
         Some(path) => MediaKind::File(PathBuf::from(path)),
@@ -117,7 +135,7 @@ fn main() -> Result<()> {
         "{mib} MiB, of which {} MiB are for records and index; {keys} keys of 16 bytes, values of {len}",
         engine.capacity_bytes() >> 20
     );
-    let mut bench = Bench { flash, engine, value: vec![7; len as usize], now_ps: 0 };
+    let mut bench = Bench { flash, engine, value: vec![7; len as usize], now_ps: 0, does_upkeep };
     let spread = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let empty = bench.run("empty", keys, spread)?;
     let mut random = Random::new(1);

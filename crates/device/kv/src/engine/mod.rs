@@ -22,6 +22,7 @@ mod stall;
 pub(crate) mod stats;
 pub(crate) mod try_get;
 mod unsaved;
+mod upkeep;
 pub(crate) mod window;
 mod work;
 
@@ -90,6 +91,8 @@ pub struct KvEngine {
     is_half_way: bool,
     lookup_hints: LookupHints,
     longest: Longest,
+    /// Bytes of the memtable's records when a step of upkeep failed: the next is tried once that has changed.
+    upkeep_stuck_at: Option<u64>,
 }
 
 impl KvEngine {

@@ -128,6 +128,7 @@ pub(super) fn open_at<S: PageStore>(
         is_half_way: false,
         lookup_hints: LookupHints::default(),
         longest: Longest::default(),
+        upkeep_stuck_at: None,
     };
     engine.note_leases(store, false);
     engine.unsaved.set_flush_at(engine.flush_due_bytes());

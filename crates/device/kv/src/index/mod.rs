@@ -109,6 +109,8 @@ pub(crate) struct Index {
     /// A tier has enough runs to merge.
     ripe: bool,
     credit: usize,
+    /// Entries that upkeep has done the work of, ahead of the records that will ask for it.
+    done_ahead: usize,
     /// How full the memtable was when the work beside puts was last gone on with.
     filled: Filled,
     /// It came nearer than the one before it was written out.
@@ -140,6 +142,7 @@ impl Index {
             needed: Vec::new(),
             ripe: false,
             credit: 0,
+            done_ahead: 0,
             filled: Filled::default(),
             is_behind: false,
             hurry: 1,

@@ -20,6 +20,8 @@ const MOST_PAGES: u32 = 32;
 /// long puts.
 const WRITTEN_BY: Filled = Filled(Filled::WHOLE / 4 * 3);
 const EMPTIED_BY: Filled = Filled(Filled::WHOLE / 8 * 7);
+/// Most entries that upkeep does the work of ahead of the records that ask for it.
+const AHEAD_MOST: usize = 1 << 16;
 /// Pages that a put frees which finds room short.
 const FREED_AT_ONCE: usize = 128;
 
@@ -110,7 +112,31 @@ impl Index {
     /// One more record asks for its share of the work there is.
     #[inline]
     pub(crate) fn earn(&mut self) {
-        self.credit += ENTRIES_PER_PUT * self.hurry;
+        let asked = ENTRIES_PER_PUT * self.hurry;
+        let ahead = asked.min(self.done_ahead);
+        self.done_ahead -= ahead;
+        self.credit += asked - ahead;
+    }
+
+    /// Whether upkeep has done ahead what so many records will ask for.
+    pub(crate) fn is_ahead_of(&self, records: usize) -> bool {
+        self.done_ahead >= records * ENTRIES_PER_PUT * self.hurry
+    }
+
+    /// Does a step of the work there is, ahead of the records that will ask for it; whether there was any.
+    pub(crate) fn work_ahead<S: PageStore>(
+        &mut self,
+        budget: usize,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<bool, KvError> {
+        if !self.has_work() {
+            return Ok(false);
+        }
+        let done = self.step(budget, log, store, at_ps)?;
+        self.done_ahead = (self.done_ahead + done).min(AHEAD_MOST);
+        Ok(true)
     }
 
     /// Whether as much was earned as is worth a step, or is late.

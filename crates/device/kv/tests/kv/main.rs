@@ -12,5 +12,6 @@ mod leases;
 mod model;
 mod on_flash;
 mod room;
+mod upkeep;
 mod values;
 mod windows;

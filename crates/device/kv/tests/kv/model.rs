@@ -42,6 +42,8 @@ enum Op {
         most: usize,
         value_bytes: u32,
     },
+    /// Steps of upkeep, while leases are active.
+    Upkeep(usize),
     Die,
     Flush,
     Format,
@@ -74,6 +76,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => (any_key(), 1usize..20).prop_map(|(start, limit)| Op::List(start, limit)),
         2 => (any_range(), 1usize..50, prop_oneof![Just(0), 1u32..100, Just(u32::MAX)])
             .prop_map(|(range, most, value_bytes)| Op::Scan { range, most, value_bytes }),
+        4 => (1usize..20).prop_map(Op::Upkeep),
         1 => Just(Op::Die),
         1 => Just(Op::Flush),
     ]
@@ -174,7 +177,7 @@ impl Checked {
     }
 
     fn step(&mut self, n: u64, op: Op) {
-        if !matches!(op, Op::PutBeside { .. } | Op::Die) {
+        if !matches!(op, Op::PutBeside { .. } | Op::Upkeep(_) | Op::Die) {
             self.rig.engine.take_in(&mut self.rig.store);
         }
         let there = |model: &BTreeMap<Key, Vec<u8>>, key: &Key| model.contains_key(key);
@@ -215,6 +218,12 @@ impl Checked {
                 assert_eq!(listed[..limit.min(listed.len())], expected.take(limit).collect::<Vec<_>>());
             }
             Op::Scan { range, most, value_bytes } => self.check_scan(range, most, value_bytes),
+            Op::Upkeep(steps) => {
+                let Rig { engine, store, .. } = &mut self.rig;
+                (0..steps).for_each(|_| {
+                    engine.keep_up(store, &mut 0);
+                });
+            }
             Op::Die => {
                 assert_eq!(self.rig.reopen().damage, []);
                 self.leases = [None; 2];

@@ -60,6 +60,8 @@ pub(crate) struct Compaction {
     /// The checkpoint at which all of them were last tried again.
     tried_again_at: Option<u64>,
     pub(crate) pace: Pace,
+    /// It works ahead of puts, where that is worth it whatever they will do.
+    is_ahead: bool,
     numbers: MovedNumbers,
     pub(crate) counters: CompactionCounters,
     pub(crate) damage: Vec<Damage>,

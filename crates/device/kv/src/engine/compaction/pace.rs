@@ -21,6 +21,12 @@ const RATE_MOST: u64 = 32;
 /// Segments by which compaction begins before puts would have to wait: a share of all, and at least this many.
 const MARGIN_SHARE: usize = 32;
 const MARGIN_LEAST: usize = 4;
+/// Part of that margin by which upkeep begins before puts would have to pay, and most bytes of log that it scans ahead of them.
+const AHEAD_SHARE: usize = 4;
+const AHEAD_MOST_BYTES: u64 = 8 << 20;
+/// What upkeep scans in a step.
+const STEP_BYTES: u64 = 8 << 10;
+const STEP_RECORDS: u32 = 32;
 
 /// Part of what makes a memtable due from which on it is written out where that may reveal dead records.
 const WORTH_WRITING: u64 = 8;
@@ -36,6 +42,19 @@ pub(crate) struct Pace {
     unpaid_bytes: u64,
     /// Bytes of log that are to be scanned.
     owed_bytes: u64,
+    /// Bytes of log that upkeep has scanned ahead of the puts that will owe it.
+    ahead_bytes: u64,
+    /// Bytes of the memtable's records when nothing was worth moving.
+    idle_at_bytes: Option<u64>,
+}
+
+impl Pace {
+    /// What puts owe of `bytes` of log that are to be scanned for them: the rest was scanned ahead.
+    fn owe(&mut self, bytes: u64) -> u64 {
+        let ahead = bytes.min(self.ahead_bytes);
+        self.ahead_bytes -= ahead;
+        bytes - ahead
+    }
 }
 
 impl KvEngine {
@@ -75,6 +94,44 @@ impl KvEngine {
         }
     }
 
+    /// Whether upkeep would find something to move, or to learn of.
+    pub(crate) fn wants_compaction(&self) -> bool {
+        let pace = &self.compaction.pace;
+        if self.log.segments().free_count() > pace.high + self.margin() / AHEAD_SHARE {
+            return false;
+        }
+        // Little more is known to be dead before more was stored.
+        let step = self.log.layout().segment_bytes() / 2;
+        pace.idle_at_bytes.is_none_or(|at| !(at..at + step).contains(&self.unsaved.bytes()))
+    }
+
+    /// Does a step of compaction, ahead of the puts that will owe it.
+    pub(crate) fn compact_ahead<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let mut budget = Budget { bytes: STEP_BYTES, records: STEP_RECORDS };
+        self.compaction.is_ahead = true;
+        let done = self.compact(store, &mut budget, at_ps);
+        self.compaction.is_ahead = false;
+        let pace = &mut self.compaction.pace;
+        pace.ahead_bytes = (pace.ahead_bytes + STEP_BYTES - budget.bytes).min(AHEAD_MOST_BYTES);
+        match done? {
+            Slice::Spent => return Ok(()),
+            Slice::Idle if !self.is_little_known() => {}
+            Slice::Idle | Slice::Blocked => self.turn_memtables(store, at_ps)?,
+        }
+        // If no memtable is written out now, there is nothing to do before more is stored.
+        self.compaction.pace.idle_at_bytes = Some(self.unsaved.bytes());
+        Ok(())
+    }
+
+    /// Something more may be dead than was known.
+    pub(crate) fn look_for_dead(&mut self) {
+        self.compaction.pace.idle_at_bytes = None;
+    }
+
     /// How near the memtable is to being due.
     fn filled(&self) -> Filled {
         let entries = Filled::of(self.index.memtable_len() as u64, self.index.most_entries() as u64);
@@ -84,7 +141,9 @@ impl KvEngine {
     /// Scans a part of what is owed.
     fn pay<S: PageStore>(&mut self, store: &mut S, bytes: u64, now_ps: u64) -> Result<(), KvError> {
         let most = SLICE_MOST_BYTES + 4 * bytes;
-        let owed = self.compaction.pace.owed_bytes + bytes * self.rate();
+        let rate = self.rate();
+        let pace = &mut self.compaction.pace;
+        let owed = pace.owed_bytes + pace.owe(bytes * rate);
         self.compaction.pace.owed_bytes = owed.min(2 * most);
         if owed < SLICE_LEAST_BYTES {
             return Ok(());

@@ -11,6 +11,8 @@ const GROUP_SEGMENTS: u64 = 16;
 const PARTS: i64 = 64;
 const MOST_PARTS: i64 = 63;
 const LEARNING_PARTS: i64 = 56;
+/// The same ahead of puts, which may overwrite or delete more of it before they need room.
+const AHEAD_PARTS: i64 = 48;
 
 /// Times that a segment is tried before it is left until the engine is opened anew.
 const TRIES: u32 = 3;
@@ -77,7 +79,11 @@ impl KvEngine {
     fn most_alive_bytes(&self) -> i64 {
         // While a flush may reveal emptier ones, it does not pay to move nearly everything.
         let may_learn = self.is_little_known() || self.index.is_flushing();
-        let parts = if may_learn { LEARNING_PARTS } else { MOST_PARTS };
+        let parts = match self.compaction.is_ahead {
+            true => AHEAD_PARTS,
+            false if may_learn => LEARNING_PARTS,
+            false => MOST_PARTS,
+        };
         self.log.layout().segment_bytes() as i64 * parts / PARTS
     }
 

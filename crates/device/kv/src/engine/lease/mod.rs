@@ -7,8 +7,9 @@
 //! What a lease may take is set aside when it is given: entries of the memtable, bytes of the capacity, pages of the log. A thread whose
 //! lease has no room stores by exclusive reference, which [renews](KvEngine::put_leased) the lease.
 //!
-//! Leases are active while the index takes in records, programs pages, flushes and merges. They are recalled before anything that
-//! needs all records or their order: reads and conditions, deletions, a freeze of the memtable, compaction, a change of who may store.
+//! Leases are active while the index takes in records, programs pages, flushes and merges, and while compaction moves records (decision
+//! 0077). They are recalled before anything that needs all records or their order: reads and conditions, deletions, a freeze of the
+//! memtable, new numbers for moved records, a change of who may store.
 
 mod filter;
 mod slot;
@@ -35,7 +36,7 @@ pub use slot::LeaseHandle;
 
 /// Records that a lease takes at most.
 const RECORDS_MOST: usize = 256;
-/// The same while stores have work to share: the thread that takes them in pays the share of all.
+/// The same while stores have work to share that upkeep has not done ahead: the thread that takes them in pays the share of all.
 const RECORDS_BESIDE_WORK: usize = 32;
 /// Leases together take at most this share of the capacity, and none are given where less than that is left.
 const CAPACITY_SHARE: u64 = 64;
@@ -260,7 +261,8 @@ impl KvEngine {
 
     /// Most records that a lease given now takes.
     fn lease_records(&self) -> usize {
-        let most = if self.has_work() { RECORDS_BESIDE_WORK } else { RECORDS_MOST };
+        let owes = self.has_work() && !self.index.is_ahead_of(RECORDS_MOST);
+        let most = if owes { RECORDS_BESIDE_WORK } else { RECORDS_MOST };
         let share = (self.index.most_entries() / MEMTABLE_SHARE).max(1);
         most.min(share).min((self.log.lease_bytes() / BYTES_PER_RECORD) as usize)
     }

@@ -82,9 +82,9 @@ fn stalls_of(device: &Device) -> Option<Vec<u8>> {
 
 fn add_stalls(figures: &mut Figures, page: &[u8]) {
     let Some(rows) = decode::stall_rows(page) else { return };
-    for row in rows.filter(|row| name_text(&row.cause) != "command") {
+    for row in rows.filter(|row| !matches!(name_text(&row.cause), "command" | "quantum")) {
         let id = match StallScope(row.scope) {
-            StallScope::DEVICE => String::new(),
+            StallScope::DEVICE | StallScope::UPKEEP => String::new(),
             StallScope::QUEUE => format!("{}/{}", row.cntlid, row.id),
             _ => row.id.to_string(),
         };

@@ -45,7 +45,7 @@ pub use capsules::{ConnectError, Overrun, Posted};
 pub use controller::{Controller, Next};
 pub use counting::{
     CommandSnapshot, CommandStalls, CommandType, Histogram, QueueKind, QueueOf, StallSnapshot, Tally,
-    TallyCounts,
+    TallyCounts, UpkeepTimes,
 };
 pub use data_use::admin_moves_data;
 pub use delegated::{DELEGATED_COMMANDS, DelegatedQueue, DelegatedTo, Gathered};

@@ -263,6 +263,7 @@ fn each_stall(
         })
     };
     of("device", "", &stalls.device)?;
+    of("upkeep", "", &stalls.upkeep.by_cause)?;
     stalls
         .namespaces
         .iter()

@@ -8,6 +8,8 @@ use crate::counting::{CommandStalls, StallSnapshot};
 
 /// Name of the row that counts commands, whatever they waited for.
 const COMMAND: &str = "command";
+/// Name of the row that counts quanta of upkeep.
+const QUANTUM: &str = "quantum";
 
 /// The log page. Rows without a wait are left out.
 pub(super) fn page(stalls: &StallSnapshot) -> Vec<u8> {
@@ -19,6 +21,11 @@ pub(super) fn page(stalls: &StallSnapshot) -> Vec<u8> {
     for (queue, stalls) in &stalls.queues {
         add_commands(&mut rows, scope(StallScope::QUEUE, queue.controller.0, queue.qid.into()), stalls);
     }
+    let upkeep = scope(StallScope::UPKEEP, 0, 0);
+    if stalls.upkeep.quanta.count > 0 {
+        rows.push(row(upkeep, QUANTUM, &stalls.upkeep.quanta));
+    }
+    add_causes(&mut rows, upkeep, &stalls.upkeep.by_cause);
     let head = StallLog { magic: MAGIC, version: VERSION, rows: rows.len() as u32 };
     [head.as_bytes(), rows.as_bytes()].concat()
 }

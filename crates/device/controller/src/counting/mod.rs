@@ -28,7 +28,7 @@ pub use io_counters::{Counted, IoCounters};
 use kind::Kind;
 pub use kind::QueueKind;
 pub(crate) use stalls::StallCounters;
-pub use stalls::{CommandStalls, QueueOf, StallSnapshot};
+pub use stalls::{CommandStalls, QueueOf, StallSnapshot, UpkeepTimes};
 pub use tally::{Tally, TallyCounts};
 
 /// Status code types (SCT).

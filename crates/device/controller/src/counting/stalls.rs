@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use byway_flash::Stalls;
+use byway_flash::{Stall, Stalls};
 
 use crate::id::ControllerId;
 
@@ -45,6 +45,17 @@ pub struct StallSnapshot {
     pub namespaces: Vec<(u32, CommandStalls)>,
     /// Waits of commands of each queue.
     pub queues: Vec<(QueueOf, CommandStalls)>,
+    /// Upkeep that no command waited for.
+    pub upkeep: UpkeepTimes,
+}
+
+/// Upkeep by threads that had nothing to execute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UpkeepTimes {
+    /// Its time by cause.
+    pub by_cause: Stalls,
+    /// Quanta: each is what a thread did without a break.
+    pub quanta: Stall,
 }
 
 /// Waits of commands since the subsystem was opened.
@@ -54,6 +65,7 @@ pub(crate) struct StallCounters {
     seen: Stalls,
     namespaces: BTreeMap<u32, CommandStalls>,
     queues: BTreeMap<QueueOf, CommandStalls>,
+    quanta: Stall,
 }
 
 impl StallCounters {
@@ -78,6 +90,11 @@ impl StallCounters {
         self.seen = *counted;
     }
 
+    /// Counts a quantum of upkeep.
+    pub fn note_quantum(&mut self, took_ns: u64) {
+        self.quanta.note(took_ns);
+    }
+
     /// Forgets a namespace that is deleted.
     pub fn forget_namespace(&mut self, nsid: u32) {
         self.namespaces.remove(&nsid);
@@ -88,12 +105,13 @@ impl StallCounters {
         self.queues.retain(|queue, _| queue.controller != id);
     }
 
-    /// The waits, where the flash has `counted`.
-    pub fn snapshot(&self, counted: &Stalls) -> StallSnapshot {
+    /// The waits, where the flash has `counted` them, and `upkeep` beside.
+    pub fn snapshot(&self, counted: &Stalls, upkeep: &Stalls) -> StallSnapshot {
         StallSnapshot {
             device: *counted,
             namespaces: self.namespaces.iter().map(|(nsid, stalls)| (*nsid, *stalls)).collect(),
             queues: self.queues.iter().map(|(queue, stalls)| (*queue, *stalls)).collect(),
+            upkeep: UpkeepTimes { by_cause: *upkeep, quanta: self.quanta },
         }
     }
 }
@@ -116,7 +134,7 @@ mod tests {
         flash.note(StallCause::Flush, 3000);
         counters.note(&flash, queue(2), 1);
 
-        let snapshot = counters.snapshot(&flash);
+        let snapshot = counters.snapshot(&flash, &Stalls::default());
         let of = |stalls: &CommandStalls| (stalls.commands, stalls.longest_ns);
         let queues: Vec<_> = snapshot.queues.iter().map(|(queue, stalls)| (queue.qid, of(stalls))).collect();
         assert_eq!(queues, [(1, (1, 6000)), (2, (1, 3000))]);
@@ -132,7 +150,7 @@ mod tests {
         flash.note(StallCause::Sync, 9000);
         counters.skip(&flash);
         counters.note(&flash, QueueOf { controller: ControllerId(1), qid: 1 }, 1);
-        let snapshot = counters.snapshot(&flash);
+        let snapshot = counters.snapshot(&flash, &Stalls::default());
         assert!(snapshot.queues.is_empty() && snapshot.namespaces.is_empty());
         assert_eq!(snapshot.device.of(StallCause::Sync).count, 1);
     }
@@ -144,7 +162,7 @@ mod tests {
         counters.note(&flash, QueueOf { controller: ControllerId(1), qid: 1 }, 7);
         counters.forget_namespace(7);
         counters.forget_controller(ControllerId(1));
-        let snapshot = counters.snapshot(&flash);
+        let snapshot = counters.snapshot(&flash, &Stalls::default());
         assert!(snapshot.namespaces.is_empty() && snapshot.queues.is_empty());
     }
 }

@@ -125,7 +125,7 @@ impl Subsystem {
     /// Waits of commands since the subsystem was opened.
     #[must_use]
     pub fn stall_snapshot(&self) -> StallSnapshot {
-        self.stalls.snapshot(self.flash.stalls())
+        self.stalls.snapshot(self.flash.stalls(), self.flash.upkeep())
     }
 
     /// Commands since counting began; none where metrics are off.

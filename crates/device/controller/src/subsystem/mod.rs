@@ -15,6 +15,7 @@ mod options;
 mod paths;
 mod permit;
 mod sanitize;
+mod upkeep;
 mod windows;
 
 use byway_flash::{Durability, FinishedSync, Flash, FlashError, PendingSync, SyncPoint};

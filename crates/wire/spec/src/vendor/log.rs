@@ -37,6 +37,8 @@ open_enum! {
         NAMESPACE = 1 "namespace",
         /// Commands of one submission queue since its controller was made.
         QUEUE = 2 "queue",
+        /// Upkeep that no command waited for; `quantum` counts what a thread did without a break.
+        UPKEEP = 3 "upkeep",
     }
 }
 

@@ -265,6 +265,16 @@ impl KvNamespace {
         self.engine.close_lease(flash, lease);
     }
 
+    /// Whether a step of upkeep is worth doing.
+    pub(crate) fn owes_upkeep(&self) -> bool {
+        self.engine.owes_upkeep()
+    }
+
+    /// Does a step of upkeep; whether there was anything to do.
+    pub(crate) fn keep_up(&mut self, flash: &mut Flash) -> bool {
+        self.engine.keep_up(flash, &mut 0)
+    }
+
     /// Recalls leases, and takes in what was stored by them.
     #[inline]
     pub(crate) fn take_in(&mut self, flash: &mut Flash) {

@@ -51,6 +51,8 @@ pub mod serve;
 pub mod uri;
 
 pub use byway_backends as backends;
+#[cfg(feature = "embedded")]
+pub use byway_controller::UpkeepTimes;
 pub use byway_core::future;
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, AdminOptions, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers,
@@ -64,7 +66,8 @@ pub use byway_core::{
 #[cfg(feature = "embedded")]
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,
-    GcPolicy, Geometry, Hit, HostCounters, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary,
+    GcPolicy, Geometry, Hit, HostCounters, NamespaceKind as MediaNamespaceKind, Remedy, Stall, StallCause,
+    Stalls, WearSummary,
 };
 #[cfg(feature = "embedded")]
 pub use byway_kv::{KvStats, Packing, Work};

@@ -77,6 +77,21 @@ fn killed_threads_that_store_beside_each_other_lose_nothing_acknowledged() {
     }
 }
 
+/// A device so small that logs are compacted and memtables written out all the time.
+#[test]
+fn killed_threads_that_store_beside_a_thread_for_upkeep_lose_nothing_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = Random::new(20_261_129);
+    for memtable in ["8K", "64K"] {
+        let image = dir.path().join(memtable);
+        let options = byway::CreateOptions::new(8 << 20).namespaces([byway::NewNamespace::KV]);
+        byway::create(&image, &options).unwrap();
+        let uri = format!("embedded:{}?upkeep=thread&memtable={memtable}&cache=256K", image.display());
+        kill_writers("writers", writers::verify, &uri, &dir.path().join("versions"), &mut random);
+        std::fs::remove_file(dir.path().join("versions")).unwrap();
+    }
+}
+
 #[test]
 fn killed_threads_that_write_blocks_beside_each_other_lose_nothing_acknowledged() {
     let dir = tempfile::tempdir().unwrap();

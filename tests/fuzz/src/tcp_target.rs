@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use byway_controller::{CAPSULE_DATA_BYTES, NoInterrupts};
-use byway_executor::{Embedded, Hosts};
+use byway_executor::{Embedded, Hosts, UpkeepBy};
 use byway_fabrics::{
     Accepted, Connect, ConnectData, ControllerChoice, ControllerId, FabricsCommand, HostId, Nqn, Property,
     PropertyAccess,
@@ -55,6 +55,7 @@ impl Served {
             doorbells: None,
             threads: NonZeroU16::MIN,
             engines: None,
+            upkeep_by: UpkeepBy::default(),
         };
         let device = Embedded::serve(device("gen4x4"), ClockMode::Off, true, hosts).expect("threads");
         let capsules = device.capsules().expect("an unmodelled clock");

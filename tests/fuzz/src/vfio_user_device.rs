@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use byway_executor::{Embedded, Hosts};
+use byway_executor::{Embedded, Hosts, UpkeepBy};
 use byway_link::ClockMode;
 use byway_spec::base::register::Register;
 use byway_sys::{Wakeup, memfd};
@@ -43,8 +43,13 @@ impl Host {
     fn new() -> Self {
         let vectors = VECTORS.with(Arc::clone);
         vectors.forget();
-        let hosts =
-            Hosts { interrupts: vectors.clone(), doorbells: None, threads: NonZeroU16::MIN, engines: None };
+        let hosts = Hosts {
+            interrupts: vectors.clone(),
+            doorbells: None,
+            threads: NonZeroU16::MIN,
+            engines: None,
+            upkeep_by: UpkeepBy::default(),
+        };
         let device = Embedded::serve(device("gen4x4"), ClockMode::Off, true, hosts).expect("threads");
         Self { function: Function::new(device.front(), vectors, None), _device: device }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use byway_controller::Subsystem;
+use byway_controller::{Subsystem, UpkeepTimes};
 use byway_core::{
     Backend, Capabilities, Depth, Error, ErrorKind, Identity, Namespace, Nsid, QueueOptions, Result,
     check_owner,
@@ -225,6 +225,16 @@ impl EmbeddedDevice {
         self.embedded.with_subsystem(|subsystem| {
             subsystem.namespace_mut(nsid.get()).and_then(|(namespace, _)| Some(namespace.kv().ok()?.stats()))
         })
+    }
+
+    /// Upkeep that threads with nothing to execute have done ahead of commands (`upkeep=`).
+    pub fn upkeep(&self) -> UpkeepTimes {
+        self.embedded.with_subsystem(|subsystem| subsystem.stall_snapshot().upkeep)
+    }
+
+    /// Whether such threads would find something to do.
+    pub fn owes_upkeep(&self) -> bool {
+        self.embedded.with_subsystem(|subsystem| subsystem.owes_upkeep())
     }
 
     /// Syncs the image and marks it as closed in order. Queues that are still open go on, and unmark it.

@@ -195,6 +195,7 @@ fn check_media_memory(media: &MediaKind, size_bytes: u64, prefault: bool) -> Res
 
 fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<EmbeddedDevice> {
     let run = RunOptions::default().run_by(options.run_by).clock(options.clock).ledger(options.ledger);
+    let run = run.upkeep_by(options.upkeep_by);
     let image = OpenImage::of(subsystem.flash());
     let embedded = Embedded::start(subsystem, run);
     let mut embedded = embedded.map_err(from_start)?;

@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 
 use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
-use byway_local::{Hosts, WatchedBy};
+use byway_local::{Hosts, UpkeepBy, WatchedBy};
 use byway_sys::{SocketError, SocketListener};
 use byway_tcp_target::{Listeners, SubsystemTerms, Target, TargetPort};
 use byway_vfio_user::{DoorbellPage, Function, ServeError, Server, Vectors};
@@ -194,6 +194,7 @@ fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served
         // Queues of PCIe hosts alone leave for threads.
         threads: if options.vfio_user.is_some() { options.threads } else { NonZeroU16::MIN },
         engines: None,
+        upkeep_by: UpkeepBy::default(),
     };
     let settings = settings_of(options, polls);
     let opened = specs.iter().map(|spec| OpenSubsystem::open(spec, &settings, hosts()));

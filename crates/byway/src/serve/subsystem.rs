@@ -5,7 +5,7 @@ use std::sync::Arc;
 use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
 use byway_link::ClockMode;
-use byway_local::{Embedded, Hosts, WatchedBy};
+use byway_local::{Embedded, Hosts, UpkeepBy, WatchedBy};
 use byway_tcp_target::{AnaSetting, Dhchap, Nqn, PortId, SubsystemTerms};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -120,7 +120,8 @@ impl OpenSubsystem {
         let (exported, engines) = exports::attach(&mut subsystem, opened, watched_by)?;
         let (image, nqn) = (OpenImage::of(subsystem.flash()), subsystem.identity().nqn.clone());
         let may_export = engines.is_some();
-        let device = Embedded::serve(subsystem, clock, ledger, Hosts { engines, ..hosts });
+        let upkeep_by = uri.as_ref().map_or(hosts.upkeep_by, |uri| uri.options.upkeep_by);
+        let device = Embedded::serve(subsystem, clock, ledger, Hosts { engines, upkeep_by, ..hosts });
         let mut device = device.map_err(from_start)?;
         let control = control::start(image.as_ref(), &mut device);
         let exporter = may_export.then(|| Exporter::new(device.handle(), exported.clone()));
@@ -206,5 +207,6 @@ pub(super) fn hosts_of_fabrics() -> Hosts {
         doorbells: None,
         threads: std::num::NonZeroU16::MIN,
         engines: None,
+        upkeep_by: UpkeepBy::default(),
     }
 }

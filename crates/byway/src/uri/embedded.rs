@@ -7,7 +7,7 @@ use byway_core::{AdaptivePolicy, Error, Nsid, Result};
 use byway_flash::{GcPolicy, Injection, Reads, RetentionLimits};
 use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
-use byway_local::RunBy;
+use byway_local::{RunBy, UpkeepBy};
 
 use crate::uri::escape::decode;
 use crate::uri::grammar::{
@@ -61,6 +61,8 @@ pub struct Options {
     pub ns: Option<Nsid>,
     /// `run=`: caller or thread.
     pub run_by: RunBy,
+    /// `upkeep=`: off, idle or thread, which threads do upkeep ahead of the commands that would pay for it.
+    pub upkeep_by: UpkeepBy,
     /// `ledger=`: on or off.
     pub ledger: bool,
     /// `sgl=`: on or off, whether the device announces SGLs and takes them. Inline payloads do not hang on it.
@@ -143,6 +145,7 @@ impl Default for Options {
             clock: ClockMode::Off,
             ns: None,
             run_by: RunBy::Caller,
+            upkeep_by: UpkeepBy::default(),
             ledger: true,
             sgls: true,
             flash_timing: true,
@@ -219,6 +222,8 @@ impl Options {
         ns: impl Into<Option<Nsid>>;
         /// `run=`: caller or thread.
         run_by: RunBy;
+        /// `upkeep=`: which threads do upkeep ahead of commands.
+        upkeep_by: UpkeepBy;
         /// `ledger=`: on or off.
         ledger: bool;
         /// `sgl=`: whether the device announces SGLs.
@@ -265,6 +270,7 @@ impl Options {
             "clock" => self.clock = parse(value)?,
             "ns" => self.ns = Some(Nsid::new(number(value)?)?),
             "run" => self.run_by = one_of(value, &[("caller", RunBy::Caller), ("thread", RunBy::Thread)])?,
+            "upkeep" => self.upkeep_by = one_of(value, &UPKEEP)?,
             "ledger" => self.ledger = on_or_off(value)?,
             "sgl" => self.sgls = on_or_off(value)?,
             "flash" => self.flash_timing = on_or_off(value)?,
@@ -302,6 +308,10 @@ impl Options {
         Ok(())
     }
 }
+
+/// Values of `upkeep=`.
+const UPKEEP: [(&str, UpkeepBy); 3] =
+    [("off", UpkeepBy::Off), ("idle", UpkeepBy::Idle), ("thread", UpkeepBy::Thread)];
 
 #[cfg(test)]
 mod tests {

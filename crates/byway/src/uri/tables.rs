@@ -1,7 +1,7 @@
 //! The options of each kind of URI: name, values, meaning and default, for errors and help.
 
 /// What every option is called, what it may be, and what it decides: for errors and help.
-pub const OPTIONS: [(&str, &str, &str); 28] = [
+pub const OPTIONS: [(&str, &str, &str); 29] = [
     ("transfer", "METHOD", "how payloads cross the link [adaptive]"),
     ("policy", "bytes|time|threshold", "by what adaptive chooses [bytes]"),
     ("tau", "BYTES", "policy=threshold: from this size on prp is taken"),
@@ -14,6 +14,11 @@ pub const OPTIONS: [(&str, &str, &str); 28] = [
     ("clock", "off|virtual|paced", "whether time is modelled, and waited for [off]"),
     ("ns", "NUMBER", "which namespace [the first that fits]"),
     ("run", "caller|thread", "who runs the device [caller]"),
+    (
+        "upkeep",
+        "off|idle|thread",
+        "threads that compact and collect ahead of commands: none, idle ones, one of its own too [idle]",
+    ),
     ("ledger", "on|off", "whether the link is counted [on]"),
     ("sgl", "on|off", "whether SGLs are announced and taken [on]"),
     ("flash", "on|off", "whether the NAND array takes modelled time [on]"),

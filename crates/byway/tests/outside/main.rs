@@ -26,4 +26,5 @@ mod round_trips;
 mod snapshot;
 mod squatter;
 mod table;
+mod upkeep;
 mod windows;

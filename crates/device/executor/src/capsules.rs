@@ -23,6 +23,7 @@ use crate::executor::Executor;
 use crate::fabric::{AttachError, FabricContext};
 use crate::options::{Failed, StartError};
 use crate::owner::Owner;
+use crate::upkeep::Quantum;
 
 /// A device, for hosts over fabrics.
 #[derive(Debug, Clone)]
@@ -104,6 +105,11 @@ impl Capsules {
         self.executor().engine_events().cloned()
     }
 
+    /// Does a quantum of upkeep, if any is due, for a thread that has nothing to execute; whether more may be due.
+    pub fn keep_up(&self) -> bool {
+        contain(|| Ok(self.executor().keep_up())).is_ok_and(|quantum| quantum != Quantum::Nothing)
+    }
+
     /// Syncs the image for commands that wait for it.
     pub fn finish(&self) {
         self.executor().sync(None);
@@ -130,6 +136,7 @@ fn with<R>(executor: &Executor, core: &mut Core, work: impl FnOnce(&mut CapsuleD
         executor.request_sync();
     }
     core.note_external(executor);
+    executor.note_upkeep(core);
     done
 }
 

@@ -40,7 +40,7 @@ impl Embedded {
             RunBy::Caller => Vec::new(),
             RunBy::Thread => vec![DeviceThread::run_device(&executor)?, DeviceThread::sync_image(&executor)?],
         };
-        Ok(Self { companion: None, executor, threads: Arc::new(threads) })
+        Self::with_threads(executor, threads)
     }
 
     /// Starts a device of `subsystem` for hosts in other processes, by [`Embedded::front`] or [`Embedded::capsules`]. Threads of
@@ -61,7 +61,7 @@ impl Embedded {
         if keeps_all && hosts.threads.get() > 1 {
             return Err(StartError::OneThread);
         }
-        let options = RunOptions { run_by: RunBy::Caller, clock, ledger };
+        let options = RunOptions { run_by: RunBy::Caller, clock, ledger, upkeep_by: hosts.upkeep_by };
         let is_watched = |events: &Arc<EngineEvents>| events.watched_by() == WatchedBy::Device;
         let watches_engines = hosts.engines.as_ref().is_some_and(is_watched);
         let executor = Arc::new(Executor::new(subsystem, options, Some(hosts))?);
@@ -72,6 +72,15 @@ impl Embedded {
         for at in 0..executor.queue_threads().len() {
             threads.push(DeviceThread::serve_queues(&executor, at)?);
         }
+        Self::with_threads(executor, threads)
+    }
+
+    /// A device with its threads, and one for upkeep if there is to be one.
+    fn with_threads(executor: Arc<Executor>, mut threads: Vec<DeviceThread>) -> Result<Self, StartError> {
+        if executor.has_upkeep_thread() {
+            threads.push(DeviceThread::keep_up(&executor)?);
+        }
+        executor.begin_upkeep();
         Ok(Self { companion: None, executor, threads: Arc::new(threads) })
     }
 

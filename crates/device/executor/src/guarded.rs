@@ -3,10 +3,10 @@
 //! This is the only file of the crate with `unsafe`.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use byway_controller::Subsystem;
-use byway_queue::RunLock;
+use byway_queue::{Reading, RunLock};
 use byway_sys::time::monotonic_ns;
 use tracing::error;
 
@@ -34,6 +34,8 @@ pub(crate) struct Guarded<T> {
     run_lock: RunLock,
     /// How long the lock holder waited for the lock, in nanoseconds. Written under the lock.
     waited_ns: AtomicU64,
+    /// Threads that wait for the lock, or to read.
+    waiting: AtomicU32,
     value: UnsafeCell<T>,
 }
 
@@ -46,7 +48,12 @@ unsafe impl<T: Send> Sync for Guarded<T> {}
 impl<T: Acquire> Guarded<T> {
     /// A value whose lock is free.
     pub fn new(value: T) -> Self {
-        Self { run_lock: RunLock::new(), waited_ns: AtomicU64::new(0), value: UnsafeCell::new(value) }
+        Self {
+            run_lock: RunLock::new(),
+            waited_ns: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
+            value: UnsafeCell::new(value),
+        }
     }
 
     /// A value whose lock is free, which at most `readers` threads may [read](Self::read) at the same time.
@@ -91,7 +98,9 @@ impl<T: Acquire> Guarded<T> {
     #[cold]
     fn acquire_timed(&self) -> bool {
         let started_ns = monotonic_ns();
+        self.waiting.fetch_add(1, Relaxed);
         let is_acquired = self.run_lock.acquire();
+        self.waiting.fetch_sub(1, Relaxed);
         if is_acquired {
             self.waited_ns.store(monotonic_ns().saturating_sub(started_ns), Relaxed);
         }
@@ -135,27 +144,40 @@ impl<T: Acquire> Guarded<T> {
     }
 
     /// As [`run`](Self::run), without [`Acquire::acquired`] before `work`.
-    pub fn run_as_it_is<R>(
-        &self,
-        work: impl FnOnce(&mut T) -> R,
-        mut after: impl FnMut(&mut T),
-    ) -> Option<R> {
+    pub fn run_as_it_is<R>(&self, work: impl FnOnce(&mut T) -> R, after: impl FnMut(&mut T)) -> Option<R> {
         let is_acquired =
             if self.run_lock.is_held() { self.acquire_timed() } else { self.run_lock.acquire() };
-        if !is_acquired {
-            return None;
-        }
+        is_acquired.then(|| self.run_acquired(work, after))
+    }
+
+    /// As [`run_as_it_is`](Self::run_as_it_is), if the lock is free: no thread waits for another here. `None` if it is held.
+    pub fn try_run_as_it_is<R>(
+        &self,
+        work: impl FnOnce(&mut T) -> R,
+        after: impl FnMut(&mut T),
+    ) -> Option<R> {
+        self.run_lock.try_acquire().then(|| self.run_acquired(work, after))
+    }
+
+    /// Whether a thread waits for what the lock's holder has, or has something for it to do.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.waiting.load(Relaxed) > 0 || self.run_lock.is_pending()
+    }
+
+    /// Runs `work` by the thread that has just acquired the lock, and releases it.
+    fn run_acquired<R>(&self, work: impl FnOnce(&mut T) -> R, mut after: impl FnMut(&mut T)) -> R {
         // SAFETY: this thread holds the run lock, so no other reference to the value exists.
         #[expect(unsafe_code, reason = "exclusive by the run lock")]
         let value = unsafe { &mut *self.value.get() };
-        Some(self.poison_on_panic(|| {
+        self.poison_on_panic(|| {
             let result = work(value);
             while !self.run_lock.release() {
                 value.acquired();
                 after(value);
             }
             result
-        }))
+        })
     }
 }
 
@@ -170,7 +192,7 @@ impl Guarded<Core> {
     #[inline]
     pub fn read<R>(&self, reader: usize, work: impl FnOnce(&Subsystem) -> R) -> Option<R> {
         const { assert_sync::<Subsystem>() };
-        let reading = self.run_lock.read_once_free(reader)?;
+        let reading = self.run_lock.read(reader).or_else(|| self.read_waiting(reader))?;
         // SAFETY: the lock was free after the reader's mark was set, and a thread that acquires it waits until `reading` is
         // dropped. So no exclusive reference exists meanwhile. Of the core, only the subsystem is reached, which is `Sync`.
         #[expect(unsafe_code, reason = "shared by the marks of the run lock's readers")]
@@ -178,6 +200,15 @@ impl Guarded<Core> {
         let result = work(subsystem);
         drop(reading);
         Some(result)
+    }
+
+    /// Begins to read once the lock is free.
+    #[cold]
+    fn read_waiting(&self, reader: usize) -> Option<Reading<'_>> {
+        self.waiting.fetch_add(1, Relaxed);
+        let reading = self.run_lock.read_once_free(reader);
+        self.waiting.fetch_sub(1, Relaxed);
+        reading
     }
 }
 

@@ -113,6 +113,14 @@ impl LocalHost {
         }
     }
 
+    /// Does a quantum of the device's upkeep, if any is due, for a thread that has nothing outstanding.
+    #[inline]
+    pub fn keep_up(&self) {
+        if self.executor().run_by() == RunBy::Caller {
+            self.executor().keep_up();
+        }
+    }
+
     /// The host has no more commands for `queue` now.
     #[inline]
     pub fn idle(&self, queue: u16) {

@@ -28,6 +28,7 @@ mod remote_front;
 mod serving_threads;
 mod snapshot;
 mod threads;
+mod upkeep;
 mod window;
 mod windows;
 
@@ -42,4 +43,5 @@ pub use host::LocalHost;
 pub use options::{Failed, Hosts, RunBy, RunOptions, StartError};
 pub use remote_front::RemoteFront;
 pub use snapshot::{ABSORB_NS, DeviceSnapshot};
+pub use upkeep::UpkeepBy;
 pub use window::{DeviceWindow, WindowError};

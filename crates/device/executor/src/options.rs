@@ -9,6 +9,7 @@ use byway_link::ClockMode;
 use byway_sys::{Mapping, OwnerProcess};
 
 use crate::engine_events::EngineEvents;
+use crate::upkeep::UpkeepBy;
 
 /// Which thread runs the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,11 +31,13 @@ pub struct RunOptions {
     pub clock: ClockMode,
     /// Whether transactions are counted.
     pub ledger: bool,
+    /// Which threads do upkeep ahead of commands.
+    pub upkeep_by: UpkeepBy,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { run_by: RunBy::Caller, clock: ClockMode::Off, ledger: true }
+        Self { run_by: RunBy::Caller, clock: ClockMode::Off, ledger: true, upkeep_by: UpkeepBy::default() }
     }
 }
 
@@ -46,6 +49,8 @@ impl RunOptions {
         clock: ClockMode;
         /// Whether transactions are counted.
         ledger: bool;
+        /// Which threads do upkeep ahead of commands.
+        upkeep_by: UpkeepBy;
     }
 }
 
@@ -59,6 +64,8 @@ pub struct Hosts {
     pub threads: NonZeroU16,
     /// Eventfds of the subsystem's external engines.
     pub engines: Option<Arc<EngineEvents>>,
+    /// Which threads do upkeep ahead of commands.
+    pub upkeep_by: UpkeepBy,
 }
 
 /// A value that lives as long as any handle of the device.

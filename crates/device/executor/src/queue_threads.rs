@@ -54,8 +54,13 @@ impl QueueThread {
         }
     }
 
+    /// Whether a queue is assigned.
+    pub fn has_assigned(&self) -> bool {
+        !self.assigned.is_empty()
+    }
+
     /// Parks until a queue is assigned or `stops`.
     pub fn park(&self, timeout: std::time::Duration, stops: impl Fn() -> bool) {
-        self.parker.park(timeout, || stops() || !self.assigned.is_empty());
+        self.parker.park(timeout, || stops() || self.has_assigned());
     }
 }

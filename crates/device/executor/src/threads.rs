@@ -28,6 +28,7 @@ impl DeviceThread {
     pub fn run_device(executor: &Arc<Executor>) -> std::io::Result<Self> {
         Self::spawn("byway-device", executor, |executor, stop| {
             run_until_idle(executor, stop);
+            executor.keep_up_until_rung(|| stop.load(SeqCst));
             executor.park_until_rung(|| stop.load(SeqCst));
         })
     }
@@ -63,6 +64,13 @@ impl DeviceThread {
             if let Some(thread) = executor.queue_threads().get(at) {
                 thread.park(crate::parker::PARK_MAX, || stop.load(SeqCst));
             }
+        })
+    }
+
+    /// Starts the device's own thread for upkeep.
+    pub fn keep_up(executor: &Arc<Executor>) -> std::io::Result<Self> {
+        Self::spawn("byway-upkeep", executor, |executor, stop| {
+            executor.keep_up_and_park(|| stop.load(SeqCst));
         })
     }
 

@@ -103,6 +103,10 @@ pub trait Bus: Send + Sync + 'static {
         let _ = queue;
     }
 
+    /// The caller has no command outstanding. A device that runs in its thread does a little of its upkeep now, if any is due.
+    #[inline]
+    fn keep_up(&self) {}
+
     /// Waits for interrupt `vector`, at most `timeout`; says whether it came. May return early.
     ///
     /// # Errors

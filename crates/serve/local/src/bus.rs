@@ -64,6 +64,11 @@ impl Bus for InProcessBus {
     }
 
     #[inline]
+    fn keep_up(&self) {
+        self.0.keep_up();
+    }
+
+    #[inline]
     fn idle(&self, queue: u16) {
         self.0.idle(queue);
     }

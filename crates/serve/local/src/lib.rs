@@ -12,5 +12,5 @@ pub use window::Window;
 
 pub use byway_executor::{
     DeviceSnapshot, Embedded, EngineEvents, ExportError, Failed, Handle, Hosts, RunBy, RunOptions,
-    StartError, WatchedBy,
+    StartError, UpkeepBy, WatchedBy,
 };

@@ -168,6 +168,13 @@ impl RunLock {
         self.state.load(Ordering::Relaxed) == POISONED
     }
 
+    /// Whether a caller has asked the holder for another run, or the lock is poisoned: there is something to do other than what the
+    /// holder does.
+    #[inline]
+    pub fn is_pending(&self) -> bool {
+        !matches!(self.state.load(Ordering::Relaxed), IDLE | HELD)
+    }
+
     /// Whether a thread holds the lock now; also true if it is poisoned.
     #[inline]
     pub fn is_held(&self) -> bool {
@@ -189,8 +196,8 @@ mod tests {
     fn run_lock_entered_while_held_makes_the_holder_run_again() {
         let run_lock = RunLock::new();
         assert!(run_lock.acquire_or_set_pending());
-        assert!(!run_lock.acquire_or_set_pending());
-        assert!(!run_lock.acquire_or_set_pending());
+        assert!(!run_lock.is_pending() && !run_lock.acquire_or_set_pending());
+        assert!(run_lock.is_pending() && !run_lock.acquire_or_set_pending());
         assert!(!run_lock.release(), "a caller set the pending bit");
         assert!(run_lock.release(), "the pending bit was cleared");
         assert!(run_lock.try_acquire());

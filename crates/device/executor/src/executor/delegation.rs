@@ -169,6 +169,7 @@ impl Executor {
             core.subsystem.note_wait(StallCause::Lock, self.core.take_waited_ns());
             queue.execute_to_renew(&mut core.subsystem);
         });
+        self.note_upkeep(core);
         if self.is_counting && since_ns.saturating_sub(*absorbed_ns) > ABSORB_NS {
             *absorbed_ns = since_ns;
             core.meter.absorb(meter);

@@ -10,6 +10,7 @@
 //! | `group_commit.rs` | syncs of the image |
 //! | `external.rs` | completions of external engines |
 //! | `snapshot.rs` | counters |
+//! | `upkeep.rs` | upkeep by threads that have nothing to execute |
 
 mod deferred;
 mod delegation;
@@ -19,6 +20,7 @@ mod queue_threads;
 mod ring;
 mod run;
 mod snapshot;
+mod upkeep;
 
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -49,6 +51,7 @@ use crate::parker::Parker;
 use crate::queue_threads::QueueThreads;
 use crate::remote::Remote;
 use crate::serving_threads::{ServingThreads, readers};
+use crate::upkeep::{Upkeep, UpkeepBy};
 use crate::windows::{CMB_BYTES, Windows, map_byte_memory, own_memory};
 
 /// All queue pairs that a controller can have, with that of admin commands.
@@ -81,6 +84,7 @@ pub struct Executor {
     parker: Parker,
     last_run: LastRun,
     group_commit: GroupCommit,
+    upkeep: Upkeep,
     /// Wake the threads that serve fabric connections.
     fabric_notifiers: Mutex<Vec<Weak<Wakeup>>>,
     /// Threads that execute commands of fabrics without the run lock.
@@ -174,6 +178,11 @@ impl RunOptions {
         meter
     }
 
+    /// Which threads do upkeep. Modelled time orders all work: then commands pay for it.
+    fn upkeep(&self) -> UpkeepBy {
+        if self.clock == ClockMode::Off { self.upkeep_by } else { UpkeepBy::Off }
+    }
+
     /// Queues that can be delegated. Modelled time orders all commands, and a thread of the device serves all queues: none then.
     fn delegable_queues(&self) -> u16 {
         if self.clock == ClockMode::Off && self.run_by == RunBy::Caller { QUEUES } else { 0 }
@@ -236,6 +245,7 @@ impl Executor {
             parker: Parker::default(),
             last_run: LastRun::default(),
             group_commit: GroupCommit::default(),
+            upkeep: Upkeep::new(options.upkeep()),
             fabric_notifiers: Mutex::default(),
             serving_threads,
             external: side.external,

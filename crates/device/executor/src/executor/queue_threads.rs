@@ -10,6 +10,7 @@ use super::Executor;
 use crate::core::Core;
 use crate::delegated::Polled;
 use crate::queue_threads::QueueThread;
+use crate::upkeep::Quantum;
 
 /// How long a thread polls without work before it returns its queues.
 const IDLE_SPIN: Duration = Duration::from_micros(100);
@@ -60,6 +61,7 @@ impl Executor {
             self.take_assigned(thread, &mut mine);
         }
         mine.into_iter().for_each(|qid| self.return_idle(qid));
+        while !stops() && !thread.has_assigned() && self.keep_up() == Quantum::Done {}
     }
 
     fn take_assigned(&self, thread: &QueueThread, mine: &mut Vec<u16>) {

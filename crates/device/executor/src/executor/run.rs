@@ -67,6 +67,7 @@ impl Core {
         }
         executor.last_run.is_blocked.store(self.controller.is_blocked(), Relaxed);
         self.note_external(executor);
+        executor.note_upkeep(self);
         let wants_sync = self.wants_sync();
         executor.group_commit.note(wants_sync);
         if wants_sync {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Release, Ordering::SeqCst};
 
 use byway_controller::{Interrupts, Subsystem};
 use byway_dma::{Access, BusAddr, DmaMemory};
-use byway_executor::{Embedded, Hosts, LocalHost, RemoteFront};
+use byway_executor::{Embedded, Hosts, LocalHost, RemoteFront, UpkeepBy};
 use byway_link::ClockMode;
 use byway_queue::DoorbellIndex;
 use byway_sys::Mapping;
@@ -48,7 +48,8 @@ impl Host {
     pub fn serve(subsystem: Subsystem) -> (Embedded, Self) {
         let doorbells = Arc::new(Mapping::anonymous(PAGE).unwrap());
         let (interrupts, shared) = (Arc::new(NoInterrupts), Some(doorbells.clone()));
-        let hosts = Hosts { interrupts, doorbells: shared, threads: QUEUE_THREADS, engines: None };
+        let (threads, upkeep_by) = (QUEUE_THREADS, UpkeepBy::Thread);
+        let hosts = Hosts { interrupts, doorbells: shared, threads, engines: None, upkeep_by };
         let embedded = Embedded::serve(subsystem, ClockMode::Off, true, hosts).unwrap();
         let front = embedded.front();
         (embedded, Self::Served(Served { front, doorbells, next_at: AtomicU64::new(1 << 32) }))

@@ -342,7 +342,11 @@ impl<B: Bus> Queue<B> {
 
     /// A caller that looks twice and submits nothing in between has nothing else to do.
     fn idle_at_second_look(&mut self) -> Result<()> {
-        if !self.ready.is_empty() || self.table.started() == 0 {
+        if self.table.started() == 0 {
+            self.bus().keep_up();
+            return Ok(());
+        }
+        if !self.ready.is_empty() {
             return Ok(());
         }
         if std::mem::replace(&mut self.looked, true) {

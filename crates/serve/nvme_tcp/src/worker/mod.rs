@@ -123,6 +123,7 @@ impl Worker {
     /// Takes epoll events: without waiting while connections are active, else until there is one.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         let is_idle = !self.connections.has_active() && !self.served.must_poll_engines();
+        let is_idle = is_idle && !self.served.keep_up();
         let timeout_ns = match (is_idle, !self.connections.is_empty() || self.is_accept_paused) {
             (false, _) => Some(0),
             (true, true) => Some(TICK_NS),

@@ -62,6 +62,11 @@ impl Served {
         self.engines.iter().any(|engines| engines.any_silent()) && self.has_external_commands()
     }
 
+    /// Does a quantum of upkeep of each device, if any is due, for a thread that would sleep; whether more may be due.
+    pub fn keep_up(&self) -> bool {
+        self.subsystems.iter().fold(false, |any, subsystem| subsystem.device().keep_up() || any)
+    }
+
     /// Completes commands that external engines have finished; whether there were any.
     pub fn advance(&self) -> bool {
         let advance = |subsystem: &Arc<Subsystem>| matches!(subsystem.device().advance(), Ok(1..));

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use byway_controller::{BlockEngine, Identity, NoInterrupts, Subsystem, SubsystemOptions};
-use byway_executor::{Embedded, EngineEvents, Hosts, WatchedBy};
+use byway_executor::{Embedded, EngineEvents, Hosts, UpkeepBy, WatchedBy};
 use byway_fabrics::Nqn;
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_link::{ClockMode, Profile};
@@ -70,8 +70,13 @@ pub fn device_with(nqn: &str, engine: Box<dyn BlockEngine>) -> Embedded {
 }
 
 fn embedded(subsystem: Subsystem, engines: Option<Arc<EngineEvents>>) -> Embedded {
-    let hosts =
-        Hosts { interrupts: Arc::new(NoInterrupts), doorbells: None, threads: NonZeroU16::MIN, engines };
+    let hosts = Hosts {
+        interrupts: Arc::new(NoInterrupts),
+        doorbells: None,
+        threads: NonZeroU16::MIN,
+        engines,
+        upkeep_by: UpkeepBy::default(),
+    };
     Embedded::serve(subsystem, ClockMode::Off, true, hosts).unwrap()
 }
 

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
-use byway_executor::{Embedded, Hosts};
+use byway_executor::{Embedded, Hosts, UpkeepBy};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_link::{ClockMode, Profile};
 use byway_sys::map::{Mapping, Sharing};
@@ -98,7 +98,8 @@ impl Served {
         let vectors = Arc::new(Vectors::default());
         let doorbells = page.as_ref().map(|page| page.memory().clone());
         let threads = NonZeroU16::new(threads).unwrap();
-        let hosts = Hosts { interrupts: vectors.clone(), doorbells, threads, engines: None };
+        let (interrupts, upkeep_by) = (vectors.clone(), UpkeepBy::default());
+        let hosts = Hosts { interrupts, doorbells, threads, engines: None, upkeep_by };
         let device = Embedded::serve(subsystem, clock, true, hosts).unwrap();
         let function = Function::new(device.front(), vectors, page);
         let mut server = Server::new(SocketListener::open(&socket).unwrap(), function).unwrap();

@@ -168,6 +168,13 @@ pub struct EnduranceBench {
     /// Write pairs to a key-value namespace, not blocks of 4 KiB.
     #[arg(long)]
     pub kv: bool,
+    /// Threads that do upkeep ahead of writes: off, idle (those that poll a queue without commands), or thread (one of the device's
+    /// own too).
+    #[arg(long, default_value = "off", value_name = "THREADS")]
+    pub upkeep: String,
+    /// Queues that are polled by a thread each, without commands.
+    #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = number::parse::<u32>)]
+    pub idle_queues: u32,
     /// Bytes of a value, with --kv.
     #[arg(long, requires = "kv", default_value = "1K", value_parser = size::parse_u32, value_name = "SIZE")]
     pub value: u32,

@@ -9,7 +9,7 @@ use byway_console::terminal::{Interrupt, Progress, print_json};
 
 use crate::args::EnduranceBench;
 use crate::endurance::skew::Skew;
-use crate::endurance::{Kind, Pass, Plan, Run, Summary};
+use crate::endurance::{Kind, Pass, Plan, Run, Summary, UpkeepDone};
 
 /// Runs the bench.
 ///
@@ -22,6 +22,8 @@ pub fn run(args: &EnduranceBench, out: &mut impl Write, interrupt: &Interrupt) -
         profile: args.profile.clone(),
         over_provisioning_percent: args.over_provisioning,
         gc: args.gc.clone(),
+        upkeep: args.upkeep.clone(),
+        idle_queues: args.idle_queues,
         kind: if args.kv { Kind::Kv } else { Kind::Nvm },
         value_bytes: args.value,
         fill_percent: args.fill,
@@ -124,6 +126,13 @@ fn write_summary(out: &mut impl Write, summary: &Summary) -> Result<()> {
             longest.entries,
             longest.records,
             longest.waited
+        )?;
+    }
+    if let Some(upkeep) = &summary.upkeep {
+        let UpkeepDone { quanta, seconds, longest_us, .. } = upkeep;
+        writeln!(
+            out,
+            "upkeep by other threads: {quanta} times, {seconds:.2} s in all, at most {longest_us:.0} µs at once"
         )?;
     }
     Ok(())

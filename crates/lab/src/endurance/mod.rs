@@ -1,10 +1,11 @@
 //! A device that is filled and then overwritten at random: what it writes itself, how it wears, how fast it stays.
 
 pub mod greedy;
+mod idle;
 mod run;
 pub mod skew;
 
-use byway::{KvStats, Work};
+use byway::{KvStats, Stall, UpkeepTimes, Work};
 use serde::Serialize;
 use skew::Skew;
 
@@ -30,6 +31,10 @@ pub struct Plan {
     pub over_provisioning_percent: u32,
     /// Policy of garbage collection.
     pub gc: String,
+    /// Threads that do upkeep ahead of writes.
+    pub upkeep: String,
+    /// Queues that are polled without commands.
+    pub idle_queues: u32,
     /// Command set of the namespace that is written.
     pub kind: Kind,
     /// Bytes of a value, of a key-value namespace.
@@ -133,6 +138,37 @@ pub struct Summary {
     /// What one put did at most, of key-value pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_put: Option<LongestPut>,
+    /// Upkeep that other threads did, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upkeep: Option<UpkeepDone>,
+}
+
+/// Upkeep by threads that had nothing to write.
+#[derive(Clone, Debug, Serialize)]
+pub struct UpkeepDone {
+    /// Times that a thread took the device for it.
+    pub quanta: u64,
+    /// Time of all of them.
+    pub seconds: f64,
+    /// The longest of them.
+    pub longest_us: f64,
+    /// Seconds by cause, those that are not 0.
+    pub by_cause: Vec<(&'static str, f64)>,
+}
+
+impl UpkeepDone {
+    /// What a device counted; `None` if that is nothing.
+    pub fn of(times: &UpkeepTimes) -> Option<Self> {
+        let UpkeepTimes { quanta, by_cause } = times;
+        let seconds = |stall: &Stall| stall.total_ns as f64 / 1e9;
+        let causes = by_cause.rows().filter(|(_, stall)| stall.count > 0);
+        (quanta.count > 0).then(|| Self {
+            quanta: quanta.count,
+            seconds: seconds(quanta),
+            longest_us: quanta.longest_ns as f64 / 1e3,
+            by_cause: causes.map(|(cause, stall)| (cause.name(), seconds(stall))).collect(),
+        })
+    }
 }
 
 /// The most that one put did of each kind of work, and how many had to wait for room.

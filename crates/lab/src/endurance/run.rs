@@ -12,7 +12,8 @@ use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::greedy::{Greedy, Shape};
-use super::{Kind, LongestPut, Pass, Plan, Summary, Wear};
+use super::idle::IdleQueue;
+use super::{Kind, LongestPut, Pass, Plan, Summary, UpkeepDone, Wear};
 
 const UNIT_BYTES: u64 = 4096;
 
@@ -33,6 +34,8 @@ const STEP: u64 = 1024;
 /// A device, what is written to it, and the model beside it.
 pub struct Run<'a> {
     plan: &'a Plan,
+    /// Dropped before the device.
+    _idle: Vec<IdleQueue>,
     device: EmbeddedDevice,
     target: Target,
     /// Writes that fill the device as far as it is to be filled.
@@ -93,7 +96,10 @@ impl<'a> Run<'a> {
             .over_provisioning_percent(plan.over_provisioning_percent);
         let uri = byway::uri::of_image(image);
         byway::create(&uri, &options)?;
-        let uri = byway::uri::with_options(&uri, &format!("flash=off&ledger=off&gc={}", plan.gc));
+        let uri = byway::uri::with_options(
+            &uri,
+            &format!("flash=off&ledger=off&gc={}&upkeep={}", plan.gc, plan.upkeep),
+        );
         let device = byway::embedded::open(&uri)?;
         let filled_bytes = plan.size_bytes / 100 * u64::from(plan.fill_percent);
         let (target, writes) = match plan.kind {
@@ -111,7 +117,8 @@ impl<'a> Run<'a> {
             plan.fill_percent
         );
         let model = (plan.kind == Kind::Nvm).then(|| Greedy::new(shape(&device.flash(), writes)));
-        Ok(Self { plan, device, target, writes, model, interrupt, progress, passes: Vec::new() })
+        let idle = (0..plan.idle_queues).map(|_| IdleQueue::poll(device.queue()?)).collect::<Result<_>>()?;
+        Ok(Self { plan, _idle: idle, device, target, writes, model, interrupt, progress, passes: Vec::new() })
     }
 
     /// Steps of the whole run, for its progress bar: writes to the device and to the model.
@@ -255,6 +262,7 @@ impl<'a> Run<'a> {
             wear_variation: wear.variation,
             model_wear: self.model.as_ref().map(Greedy::wear),
             longest_put: self.longest_put(),
+            upkeep: UpkeepDone::of(&self.device.upkeep()),
         };
         (self.passes, summary)
     }
@@ -336,6 +344,8 @@ mod tests {
             profile: "cosmos".into(),
             over_provisioning_percent: 28,
             gc: gc.into(),
+            upkeep: "off".into(),
+            idle_queues: 0,
             kind: Kind::Nvm,
             value_bytes: 0,
             fill_percent: 95,

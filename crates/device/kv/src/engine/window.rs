@@ -146,6 +146,7 @@ impl KvEngine {
         self.make_room(store, (bytes >> self.log.layout().segment_shift) as usize, at_ps)?;
         let passed_from = self.log.stream(stream_of(window)).wp();
         let base = self.log.skip_to_multiple(store, stream_of(window), bytes, at_ps)?;
+        self.log.drop_notes_at(stream_of(window), base);
         self.unsaved.add(base - passed_from);
         store.order(SyncPoint::WindowSlot)?;
         Ok(base)

@@ -371,8 +371,9 @@ impl Index {
         if let Inserted::Replaced(old) = &inserted {
             count(old, log, -1);
         }
-        if inserted != Inserted::Older {
-            count(&entry, log, 1);
+        match inserted {
+            Inserted::Older => log.segments_mut().note_dead(entry.address()),
+            _ => count(&entry, log, 1),
         }
         inserted
     }

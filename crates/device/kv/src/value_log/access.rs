@@ -174,6 +174,14 @@ impl ValueLog {
         self.work.rows += self.segments.count() as u32;
     }
 
+    /// Drops the notes of dead records of the segment that holds a position: from there on a host writes what it likes.
+    pub(crate) fn drop_notes_at(&mut self, stream: usize, position: u64) {
+        let ordinal = position >> self.layout.segment_shift;
+        if let Some(segment) = self.segments.find(stream as u8, ordinal) {
+            self.segments.drop_notes_of(segment);
+        }
+    }
+
     /// Counts a page of the index that was written.
     #[inline]
     pub(crate) fn count_page_written(&mut self) {

@@ -3,7 +3,8 @@
 //! Whatever takes a record off the counts of what is alive notes where it began. In a segment that was taken since the
 //! engine was opened that is all of them: a record there that is not noted is the newest of its key, but for what the
 //! memtables have not settled yet. Of other segments nothing is known, and of one whose notes found no room: those
-//! are asked for in the index, and so are the segments of windows, into which a host writes what it likes.
+//! are asked for in the index, and so are the segments of windows into which a host writes what it likes. Those that a window's
+//! stream takes while threads append to it by a lease are like any other.
 //!
 //! Notes are offsets as long as they are few, then a bit for every place where a record may begin.
 

@@ -80,7 +80,8 @@ impl ValueLog {
     }
 
     /// A lease of a window's stream that takes no record.
-    pub(crate) fn no_lease(&self, stream: usize) -> Lease {
+    pub(crate) fn no_lease(&mut self, stream: usize) -> Lease {
+        self.segments.set_leased(stream, true);
         let s = &self.streams[stream];
         Lease { stream: s.id(), ring: s.ring(), at: s.wp(), end: s.wp(), to_address: 0 }
     }
@@ -113,6 +114,7 @@ impl ValueLog {
 
     /// Gives up what is left of a stream's lease, whose records were [passed](Self::pass_leased).
     pub(crate) fn end_lease<S: PageStore>(&mut self, store: &mut S, stream: usize) {
+        self.segments.set_leased(stream, false);
         self.streams[stream].close_uncommitted(store, &self.home);
     }
 

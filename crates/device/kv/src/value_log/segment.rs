@@ -49,6 +49,8 @@ pub(crate) struct Segments {
     by_ordinal: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
     /// Segments of runs.
     index_count: usize,
+    /// Streams of windows to which threads append by leases.
+    leased: Vec<usize>,
     /// A segment that is being freed, and how many of its pages are trimmed.
     releasing: Option<(u32, u64)>,
     /// Bytes of the longest record that spans segments.
@@ -84,6 +86,7 @@ impl Segments {
             free,
             by_ordinal,
             index_count,
+            leased: Vec::new(),
             releasing: None,
             longest_bytes: 0,
             live,
@@ -258,6 +261,29 @@ impl Segments {
         self.manifest_in = epoch;
     }
 
+    /// Sets whether the engine alone appends to a window's stream from now on, by a lease, so that notes of dead records name all of them.
+    pub(crate) fn set_leased(&mut self, stream: usize, is_leased: bool) {
+        self.leased.retain(|leased| *leased != stream);
+        if is_leased {
+            self.leased.push(stream);
+        }
+    }
+
+    /// Whether notes name all dead records of segments that a stream takes now. A host writes what it likes into its window.
+    fn is_noted(&self, stream: u8) -> bool {
+        usize::from(stream) < FIRST_WINDOW || self.leased.contains(&usize::from(stream))
+    }
+
+    /// Notes that a record was dead when it came.
+    pub(crate) fn note_dead(&mut self, address: u64) {
+        self.dead.note(address);
+    }
+
+    /// Drops the notes of a segment: they no longer name all of its dead records.
+    pub(crate) fn drop_notes_of(&mut self, segment: u32) {
+        self.dead.forget(segment);
+    }
+
     /// Segments that pass a test.
     pub(crate) fn matching(&self, wanted: impl Fn(u32, Use) -> bool) -> Vec<u32> {
         (0..self.uses.len() as u32).filter(|&s| wanted(s, self.uses[s as usize])).collect()
@@ -278,7 +304,7 @@ impl Segments {
         self.takes += 1;
         self.taken_at[segment as usize] = self.takes;
         self.set(store, home, segment, used);
-        if matches!(used, Use::Log { stream, .. } if usize::from(stream) < FIRST_WINDOW) {
+        if matches!(used, Use::Log { stream, .. } if self.is_noted(stream)) {
             self.dead.begin(segment);
         }
         Ok(segment)

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::engine::StoreHow;
+use crate::engine::lease::LeaseId;
 use crate::layout::KvFormat;
 use crate::options::KvOptions;
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceRecord, NamespaceSpec};
@@ -10,8 +11,19 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Put { key: u16, len: usize },
-    Delete { key: u16 },
+    Put {
+        key: u16,
+        len: usize,
+    },
+    /// By one of two leases, beside the other.
+    PutBeside {
+        key: u16,
+        len: usize,
+        second: bool,
+    },
+    Delete {
+        key: u16,
+    },
     Flush,
     Settle,
     Reclaim,
@@ -23,6 +35,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         400 => (0u16..600, prop_oneof![20 => 0usize..24_000, 1 => 0usize..150_000])
             .prop_map(|(key, len)| Step::Put { key, len }),
+        400 => (0u16..600, 0usize..6000, any::<bool>())
+            .prop_map(|(key, len, second)| Step::PutBeside { key, len, second }),
         40 => (0u16..600).prop_map(|key| Step::Delete { key }),
         4 => Just(Step::Flush),
         4 => Just(Step::Settle),
@@ -36,6 +50,7 @@ struct Rig {
     flash: Flash,
     namespace: NamespaceRecord,
     kv: KvEngine,
+    leases: [Option<LeaseId>; 2],
 }
 
 impl Rig {
@@ -48,13 +63,36 @@ impl Rig {
         let spec = NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes: 12 << 20 };
         let mut flash = Flash::create(FlashOptions::new(32 << 20, profile, media), &[spec]).unwrap();
         let namespace = flash.namespace(1).unwrap().clone();
-        let format = KvFormat { ring_pages: 4, windows: 1, window_bytes: 64 << 10 };
+        let format = KvFormat { ring_pages: 4, windows: 2, window_bytes: 64 << 10 };
         let kv = KvEngine::create(&mut flash, &namespace, &format, options).unwrap();
-        Self { flash, namespace, kv }
+        Self { flash, namespace, kv, leases: [None; 2] }
+    }
+
+    fn put_beside(&mut self, key: &Key, value: &[u8], second: bool) {
+        let Self { flash, kv, leases, .. } = self;
+        let lease = &mut leases[usize::from(second)];
+        *lease = lease.or_else(|| kv.open_lease(flash));
+        let lease = lease.unwrap();
+        if !kv.put_beside(flash, lease, key, value) {
+            let done = kv.put_leased(flash, lease, key, value, &mut 0);
+            assert!(matches!(done, Ok(()) | Err(KvError::Full)), "{done:?}");
+        }
     }
 
     fn apply(&mut self, step: &Step, n: usize) {
+        let key_of = |key: &u16| Key::new(&key.to_be_bytes()).unwrap();
+        match step {
+            Step::PutBeside { key, len, second } => {
+                self.put_beside(&key_of(key), &vec![n as u8; *len], *second);
+            }
+            step => self.apply_alone(step, n),
+        }
+    }
+
+    /// A step by the holder of the run lock, which knows of all stores.
+    fn apply_alone(&mut self, step: &Step, n: usize) {
         let (flash, kv) = (&mut self.flash, &mut self.kv);
+        kv.take_in(flash);
         let key_of = |key: &u16| Key::new(&key.to_be_bytes()).unwrap();
         match step {
             Step::Put { key, len } => {
@@ -65,8 +103,15 @@ impl Rig {
             Step::Flush => kv.flush(flash, &mut 0).unwrap(),
             Step::Settle => kv.index.settle_all(&mut kv.log, flash, &mut 0),
             Step::Reclaim => kv.reclaim(flash, &mut 0).unwrap(),
-            Step::Reopen => self.kv = KvEngine::open(flash, &self.namespace, kv.options).unwrap().0,
-            Step::Format => kv.format(flash, &mut 0).unwrap(),
+            Step::Reopen => {
+                self.kv = KvEngine::open(flash, &self.namespace, kv.options).unwrap().0;
+                self.leases = [None; 2];
+            }
+            Step::Format => {
+                kv.format(flash, &mut 0).unwrap();
+                self.leases = [None; 2];
+            }
+            Step::PutBeside { .. } => {}
         }
     }
 
@@ -74,6 +119,7 @@ impl Rig {
     /// it is by the index.
     fn agree(&mut self) -> usize {
         let kv = &mut self.kv;
+        kv.take_in(&mut self.flash);
         let shift = kv.log.layout().segment_shift;
         let mut seen = 0;
         for segment in 0..kv.log.layout().segments as u32 {
@@ -135,6 +181,18 @@ fn compaction_asks_the_notes_of_nearly_every_record() {
     }
     let moved = rig.kv.stats().compaction.moved_records;
     assert!(seen > 500 && moved > 500, "{seen} {moved}");
+}
+
+#[test]
+fn compaction_asks_the_notes_of_records_stored_by_leases() {
+    let mut rig = Rig::new(KvOptions { memtable_bytes: 24 << 10, ..KvOptions::default() });
+    let mut seen = 0;
+    for n in 0..20_000u32 {
+        let key = (n.wrapping_mul(2_654_435_761) >> 20) as u16 % 600;
+        rig.apply(&Step::PutBeside { key, len: 5000, second: n % 3 == 0 }, n as usize);
+        seen += if n % 2000 == 0 { rig.agree() } else { 0 };
+    }
+    assert!(seen > 500, "{seen} records of segments whose dead records are noted");
 }
 
 /// Zero bytes are padding where the flash says that they were written.

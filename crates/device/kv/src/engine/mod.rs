@@ -93,6 +93,8 @@ pub struct KvEngine {
     longest: Longest,
     /// Bytes of the memtable's records when a step of upkeep failed: the next is tried once that has changed.
     upkeep_stuck_at: Option<u64>,
+    /// A step of upkeep was done since a lease was last renewed.
+    is_helped: bool,
 }
 
 impl KvEngine {

@@ -129,6 +129,7 @@ pub(super) fn open_at<S: PageStore>(
         lookup_hints: LookupHints::default(),
         longest: Longest::default(),
         upkeep_stuck_at: None,
+        is_helped: false,
     };
     engine.note_leases(store, false);
     engine.unsaved.set_flush_at(engine.flush_due_bytes());

@@ -25,6 +25,7 @@ impl KvEngine {
         if self.check_writable(store).is_err() || !self.owes_upkeep() {
             return false;
         }
+        self.is_helped = true;
         self.log.begin_work();
         self.index.begin_work();
         let worked = self.waited_for(StallCause::Flush, store, |engine, store| {

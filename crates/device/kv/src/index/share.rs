@@ -118,11 +118,6 @@ impl Index {
         self.credit += asked - ahead;
     }
 
-    /// Whether upkeep has done ahead what so many records will ask for.
-    pub(crate) fn is_ahead_of(&self, records: usize) -> bool {
-        self.done_ahead >= records * ENTRIES_PER_PUT * self.hurry
-    }
-
     /// Does a step of the work there is, ahead of the records that will ask for it; whether there was any.
     pub(crate) fn work_ahead<S: PageStore>(
         &mut self,

@@ -36,7 +36,7 @@ pub use slot::LeaseHandle;
 
 /// Records that a lease takes at most.
 const RECORDS_MOST: usize = 256;
-/// The same while stores have work to share that upkeep has not done ahead: the thread that takes them in pays the share of all.
+/// The same while stores have work to share and no other thread does upkeep: the thread that takes them in pays the share of all.
 const RECORDS_BESIDE_WORK: usize = 32;
 /// Leases together take at most this share of the capacity, and none are given where less than that is left.
 const CAPACITY_SHARE: u64 = 64;
@@ -245,6 +245,7 @@ impl KvEngine {
     /// Leases the next stretch to the thread that has the window, if there is room.
     fn renew_lease<S: PageStore>(&mut self, store: &mut S, window: usize, at_ps: &mut u64) {
         let most = self.lease_records();
+        self.is_helped = false;
         let charged = self.lease_charge(most);
         let share = self.capacity_bytes / CAPACITY_SHARE;
         let charged_out = self.leases.charged_out + charged;
@@ -261,8 +262,8 @@ impl KvEngine {
 
     /// Most records that a lease given now takes.
     fn lease_records(&self) -> usize {
-        let owes = self.has_work() && !self.index.is_ahead_of(RECORDS_MOST);
-        let most = if owes { RECORDS_BESIDE_WORK } else { RECORDS_MOST };
+        let pays = self.has_work() && !self.is_helped;
+        let most = if pays { RECORDS_BESIDE_WORK } else { RECORDS_MOST };
         let share = (self.index.most_entries() / MEMTABLE_SHARE).max(1);
         most.min(share).min((self.log.lease_bytes() / BYTES_PER_RECORD) as usize)
     }

@@ -11,6 +11,7 @@ impl Subsystem {
         let mut slots = self.slots.iter().flatten();
         !self.flash.is_following()
             && self.sanitizing.is_none()
+            && self.flash.check_takes_writes().is_ok()
             && (self.flash.owes_upkeep()
                 || slots.any(|slot| as_kv(slot).is_some_and(KvNamespace::owes_upkeep)))
     }

@@ -82,7 +82,7 @@ fn killed_threads_that_store_beside_each_other_lose_nothing_acknowledged() {
 fn killed_threads_that_store_beside_a_thread_for_upkeep_lose_nothing_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     let mut random = Random::new(20_261_129);
-    for memtable in ["8K", "64K"] {
+    for memtable in ["16K", "64K"] {
         let image = dir.path().join(memtable);
         let options = byway::CreateOptions::new(8 << 20).namespaces([byway::NewNamespace::KV]);
         byway::create(&image, &options).unwrap();

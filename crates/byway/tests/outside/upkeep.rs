@@ -6,7 +6,7 @@ use byway::BackendQueue;
 use byway::embedded::EmbeddedDevice;
 use byway_kit::{Random, tagged};
 
-const KEYS: u64 = 60_000;
+const KEYS: u64 = 46_000;
 
 fn value(n: u64, version: u64) -> Vec<u8> {
     tagged(version, n, 400)

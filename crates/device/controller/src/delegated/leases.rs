@@ -1,6 +1,6 @@
 //! Leases of a delegated queue, by which its stores are executed beside whatever other threads do (decision 0061).
 
-use byway_flash::{BlockLease, Flash, ImageWatch, UNIT_BYTES};
+use byway_flash::{BlockLease, Durability, Flash, ImageWatch, UNIT_BYTES};
 use byway_kv::{Key, LeaseHandle, LeaseId};
 
 use super::unlocked::permit;
@@ -32,9 +32,12 @@ struct BlockPlace {
 }
 
 impl BlockPlace {
-    /// Asks for a lease, unless one was refused a few writes ago.
+    /// Asks for a lease, unless one was refused a few writes ago. Not where slots wait for syncs: leased ones come round sooner (decision 0074).
     #[cold]
     fn ask(&mut self, flash: &mut Flash) {
+        if flash.durability() != Durability::Process {
+            return;
+        }
         match self.writes_to_next_try.checked_sub(1) {
             Some(left) => self.writes_to_next_try = left,
             None => {

@@ -113,6 +113,9 @@ impl DelegatedQueue {
             self.sq.fetched = Some(fetched);
             return Err((permit, Gathered::Full));
         }
+        if self.payloads.is_empty() {
+            self.payloads = vec![0; ROOM_BYTES];
+        }
         if slots > 0 {
             let into = &mut self.payloads[at..at + slots as usize * COMMAND_BYTES];
             if inline::fetch(port, &self.sq, into, slots, self.habits.chunk_burst).is_err() {

@@ -97,7 +97,8 @@ pub struct DelegatedQueue {
     gathered: Vec<Gathering>,
     /// By gathered command: the command, if it reads. Its data pointer names the host's buffer.
     commands: Box<[Command; DELEGATED_COMMANDS]>,
-    /// Payloads of the gathered commands, in sequence.
+    /// Payloads of the gathered commands, in sequence. No memory before the first command is gathered: a queue of scans, which
+    /// the controller executes, is delegated for every 17th of them, and gathers none.
     payloads: Vec<u8>,
     payload_end: usize,
     many: ManyLookup,
@@ -224,7 +225,7 @@ impl DelegatedQueue {
             leases: QueueLeases::default(),
             gathered: Vec::with_capacity(DELEGATED_COMMANDS),
             commands: Box::new([Command::default(); DELEGATED_COMMANDS]),
-            payloads: vec![0; ROOM_BYTES],
+            payloads: Vec::new(),
             payload_end: 0,
             many: ManyLookup::default(),
             room: Room::default(),

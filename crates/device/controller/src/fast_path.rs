@@ -113,7 +113,7 @@ impl FastPath {
             READ if is_key_value => Some(FastCommand::Get),
             READ => self.permit_of(command.nsid).map(|_| FastCommand::Read),
             STORE if is_key_value && self.takes_stores && command.cdw10 as usize <= VALUE_MAX_BYTES => {
-                self.leases.may_have(command.nsid).then_some(FastCommand::Put)
+                Some(FastCommand::Put)
             }
             _ => None,
         }
@@ -203,8 +203,8 @@ impl FastPath {
         self.leases.has(command.nsid)
     }
 
-    /// Executes a [`FastCommand::Put`] under the run lock, and gives the queue a lease, or renews it. The leases of other queues may be
-    /// active if it [has one](Self::has_lease). `None` where the command is to be executed otherwise.
+    /// Executes a [`FastCommand::Put`] under the run lock, and gives the queue a lease if there is one to be had, or renews it. The leases
+    /// of other queues may be active if it [has one](Self::has_lease). `None` where the command is to be executed otherwise.
     pub fn put_and_renew(
         &mut self,
         subsystem: &mut Subsystem,
@@ -216,8 +216,7 @@ impl FastPath {
         check_whole(subsystem.flash(), Access::Write).ok()?;
         let (namespace, flash) = subsystem.admit(command.nsid, self.id, Access::Write).ok()?;
         let kv = namespace.kv().ok()?;
-        let lease = self.leases.open(command.nsid, kv, flash)?;
-        kv.put_leased_at(flash, lease, &key, value).ok()?;
+        self.leases.store(command.nsid, kv, flash, &key, value).ok()?;
         check_whole(flash, Access::Write).ok()?;
         tally.add_store(value.len() as u64);
         Some(FastAnswer::DONE)

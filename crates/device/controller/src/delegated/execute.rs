@@ -279,10 +279,9 @@ fn perform(
     };
     let kv = namespace.kv()?;
     match work.what {
-        What::Put if work.when == StoreIf::Any && !is_counted => match leases.open(nsid, kv, flash) {
-            Some(lease) => kv.put_leased_at(flash, lease, &key, &payloads[value]).map(|()| 0),
-            None => kv.put_at(flash, &key, &payloads[value], work.when, &mut 0).map(|()| 0),
-        },
+        What::Put if work.when == StoreIf::Any && !is_counted => {
+            leases.store(nsid, kv, flash, &key, &payloads[value]).map(|()| 0)
+        }
         What::Put => kv.put_at(flash, &key, &payloads[value], work.when, &mut 0).map(|()| 0),
         What::Get => kv.get_at(flash, &key, false, &mut payloads[value], &mut 0),
         What::Delete => kv.delete_at(flash, &key, &mut 0).map(|()| 0),

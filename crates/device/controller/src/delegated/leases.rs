@@ -5,6 +5,7 @@ use byway_kv::{Key, LeaseHandle, LeaseId};
 
 use super::unlocked::permit;
 use super::{DelegatedQueue, Gathering, What};
+use crate::error::CommandError;
 use crate::namespace::Namespace;
 use crate::namespace::kv::{KvNamespace, StoreIf};
 use crate::subsystem::{BlockAccess, BlockPermit, Subsystem};
@@ -14,6 +15,9 @@ const LEASED_WRITE_MAX_BYTES: usize = 8 << 10;
 
 /// Writes of a queue that take the run lock before a lease is asked for again.
 const WRITES_BETWEEN_TRIES: u32 = 1024;
+
+/// Stores under the run lock before a lease that was refused is asked for again.
+const STORES_BETWEEN: u32 = 256;
 
 /// A lease of each key-value namespace that the queue has stored to, and one for all namespaces of blocks, where they were to be had.
 #[derive(Debug, Default)]
@@ -53,6 +57,8 @@ impl BlockPlace {
 struct Place {
     nsid: u32,
     lease: Option<QueueLease>,
+    /// Stores until a lease is asked for again.
+    not_asked_for: u32,
 }
 
 /// A lease, and what says whether the image takes stores.
@@ -67,6 +73,26 @@ impl QueueLease {
     #[inline]
     fn put(&self, key: &Key, value: &[u8]) -> bool {
         self.image.takes_writes() && self.handle.put(key, value) && self.image.takes_writes()
+    }
+}
+
+impl Place {
+    /// The lease, for a store under the run lock: opened at the first one, after it ended, and some stores after it was refused.
+    fn open(&mut self, kv: &mut KvNamespace, flash: &mut Flash) -> Option<LeaseId> {
+        let held = self.lease.as_ref().map(|lease| lease.handle.id()).filter(|id| kv.has_lease(*id));
+        if held.is_some() {
+            return held;
+        }
+        self.lease = None;
+        if self.not_asked_for > 0 {
+            self.not_asked_for -= 1;
+            return None;
+        }
+        self.not_asked_for = STORES_BETWEEN;
+        let handle = kv.open_lease(flash)?;
+        let id = handle.id();
+        self.lease = Some(QueueLease { handle, image: flash.image_watch() });
+        Some(id)
     }
 }
 
@@ -103,20 +129,33 @@ impl QueueLeases {
         self.get(nsid).is_some()
     }
 
-    /// Whether there is a lease of a namespace, or was none asked for yet.
-    #[inline]
-    pub(crate) fn may_have(&self, nsid: u32) -> bool {
-        self.places.iter().find(|place| place.nsid == nsid).is_none_or(|place| place.lease.is_some())
+    /// Stores a value under the run lock, by the lease of the namespace if there is one to be had: then those behind it need no lock.
+    ///
+    /// # Errors
+    /// As a store without a lease.
+    pub(crate) fn store(
+        &mut self,
+        nsid: u32,
+        kv: &mut KvNamespace,
+        flash: &mut Flash,
+        key: &Key,
+        value: &[u8],
+    ) -> Result<(), CommandError> {
+        match self.place(nsid).open(kv, flash) {
+            Some(lease) => kv.put_leased_at(flash, lease, key, value),
+            None => {
+                kv.take_in(flash);
+                kv.put_at(flash, key, value, StoreIf::Any, &mut 0)
+            }
+        }
     }
 
-    /// The lease of a namespace, opened at its first store.
-    pub(crate) fn open(&mut self, nsid: u32, kv: &mut KvNamespace, flash: &mut Flash) -> Option<LeaseId> {
-        if !self.places.iter().any(|place| place.nsid == nsid) {
-            let lease = kv.open_lease(flash);
-            let lease = lease.map(|handle| QueueLease { handle, image: flash.image_watch() });
-            self.places.push(Place { nsid, lease });
+    fn place(&mut self, nsid: u32) -> &mut Place {
+        let at = self.places.iter().position(|place| place.nsid == nsid).unwrap_or(self.places.len());
+        if at == self.places.len() {
+            self.places.push(Place { nsid, lease: None, not_asked_for: 0 });
         }
-        Some(self.get(nsid)?.handle.id())
+        &mut self.places[at]
     }
 
     /// Whether the queue has a lease of any namespace.
@@ -135,7 +174,7 @@ impl QueueLeases {
         if let Some(BlockPlace { lease: Some(lease), .. }) = self.blocks.take() {
             subsystem.flash_mut().close_block_lease(&lease);
         }
-        for Place { nsid, lease } in self.places.drain(..) {
+        for Place { nsid, lease, .. } in self.places.drain(..) {
             if let (Some(lease), Some((Namespace::Kv(kv), flash))) = (lease, subsystem.parts_of(nsid)) {
                 kv.close_lease(flash, lease.handle.id());
             }

@@ -4,6 +4,7 @@ use byway_spec::Key;
 
 use crate::engine::KvEngine;
 use crate::engine::get::{Located, RECORD_START_BYTES};
+use crate::index::entry::Entry;
 use crate::store::PageStore;
 use crate::value_log::read::Sought;
 
@@ -19,7 +20,7 @@ pub enum TryGet {
     },
     /// The key has no value.
     Absent,
-    /// [`KvEngine::get`] is needed: a run of the index has to be searched, another thread has stored the key beside this one, the record lies in several pages, is a long one in a window, cannot
+    /// [`KvEngine::get`] is needed: a run of the index has to be searched, the record lies in several pages, is a long one in a window, cannot
     /// be looked at where it lies, or is damaged.
     Unknown,
 }
@@ -36,8 +37,8 @@ impl KvEngine {
         into: &mut [u8],
     ) -> TryGet {
         let Self { index, log, leases, .. } = self;
-        if leases.may_hold(key) {
-            return TryGet::Unknown;
+        if let Some(waiting) = leases.newest(key) {
+            return self.try_waiting(store, key, waiting, into);
         }
         if !was_prefetched {
             index.prefetch_hint(key);
@@ -55,6 +56,17 @@ impl KvEngine {
             None => self.try_hint(store, key),
         };
         found.map_or(TryGet::Unknown, |found| self.try_read(store, key, found, into))
+    }
+
+    /// The same of a key of which a record waits to be taken in. The records of runs are older than any that waits.
+    #[cold]
+    fn try_waiting<S: PageStore>(&self, store: &S, key: &Key, waiting: Entry, into: &mut [u8]) -> TryGet {
+        let in_ram = self.index.peek_in_ram(key, |_| ()).copied();
+        let newest = in_ram.filter(|in_ram| in_ram.seq() > waiting.seq()).unwrap_or(waiting);
+        if newest.shape().is_tombstone() {
+            return TryGet::Absent;
+        }
+        self.try_read(store, key, Located::of(&newest), into)
     }
 
     /// Where the value of a key is that is in no memtable, if a hint says so.

@@ -40,14 +40,15 @@ fn stores_of_two_leases_are_there_once_they_are_taken_in() {
 }
 
 #[test]
-fn a_get_by_shared_reference_does_not_miss_what_waits_to_be_taken_in() {
+fn a_get_by_shared_reference_finds_what_waits_to_be_taken_in() {
     let mut rig = rig();
     let lease = begun(&mut rig, 1000);
     rig.put(&key(b"old"), b"before").unwrap();
     rig.put(&key(b"other"), b"same").unwrap();
     assert!(rig.engine.put_beside(&rig.store, lease, &key(b"old"), b"after"));
     let mut into = [0; 8];
-    assert_eq!(rig.engine.try_get(&rig.store, &key(b"old"), false, &mut into), TryGet::Unknown);
+    let old = rig.engine.try_get(&rig.store, &key(b"old"), false, &mut into);
+    assert!(matches!(old, TryGet::Found { len_bytes: 5, .. }) && &into[..5] == b"after", "{old:?}");
     let other = rig.engine.try_get(&rig.store, &key(b"other"), false, &mut into);
     assert!(matches!(other, TryGet::Found { len_bytes: 4, .. }), "other keys are found: {other:?}");
     rig.engine.take_in(&mut rig.store);
@@ -158,6 +159,8 @@ fn a_lease_that_has_ended_names_no_later_one_of_its_window_or_of_another_engine(
     let ended = begun(&mut rig, 1000);
     rig.engine.close_lease(&mut rig.store, ended);
     let later = begun(&mut rig, 1001);
+    // One that took few records is not renewed at once.
+    assert!((10..20).all(|n| rig.engine.put_beside(&rig.store, later, &numbered(n), b"some")));
     assert!(!rig.engine.put_beside(&rig.store, ended, &numbered(1), b"by the ended one"));
     rig.put_leased(ended, &numbered(2), b"without a lease").unwrap();
     rig.engine.close_lease(&mut rig.store, ended);
@@ -184,4 +187,26 @@ fn leases_keep_within_the_capacity() {
     let left = rig.engine.capacity_bytes() - rig.engine.used_bytes();
     assert!(left < 1000, "{left} bytes are left of {}", rig.engine.capacity_bytes());
     assert!((0..stored).all(|n| rig.get(&numbered(n)).unwrap() == value(n, 300)));
+}
+
+#[test]
+fn a_lease_that_is_recalled_before_it_took_much_is_renewed_some_stores_later() {
+    let mut rig = rig();
+    let lease = begun(&mut rig, 1000);
+    assert!(rig.engine.put_beside(&rig.store, lease, &numbered(1), b"first"));
+    rig.engine.take_in(&mut rig.store);
+    let by_itself = |rig: &mut Rig, n: u64| rig.engine.put_beside(&rig.store, lease, &numbered(n), b"next");
+    let mut waited = 0;
+    while !by_itself(&mut rig, waited) {
+        rig.put_leased(lease, &numbered(waited), b"next").unwrap();
+        waited += 1;
+        assert!(waited < 1000, "it is never renewed");
+    }
+    assert!(waited > 10, "renewed after {waited} stores");
+    for n in 100..110 {
+        assert!(by_itself(&mut rig, n));
+    }
+    rig.engine.take_in(&mut rig.store);
+    rig.put_leased(lease, &numbered(200), b"next").unwrap();
+    assert!(by_itself(&mut rig, 201), "one that took more is renewed at once");
 }

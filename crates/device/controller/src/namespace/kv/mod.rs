@@ -260,6 +260,11 @@ impl KvNamespace {
         self.engine.lease_handle(lease)
     }
 
+    /// Whether a lease has not ended.
+    pub(crate) fn has_lease(&self, lease: LeaseId) -> bool {
+        self.engine.has_lease(lease)
+    }
+
     /// Ends a lease.
     pub(crate) fn close_lease(&mut self, flash: &mut Flash, lease: LeaseId) {
         self.engine.close_lease(flash, lease);

@@ -4,16 +4,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Orderin
 
 use byway_spec::Key;
 
+/// Words of the filter. Of the keys that are not in a full lease, one in nine seems to be.
+const WORDS: usize = 32;
+
 /// Keys of records that wait to be taken in, without false negatives.
 #[derive(Default)]
-pub(super) struct Filter([AtomicU64; 4]);
+pub(super) struct Filter([AtomicU64; WORDS]);
 
 impl Filter {
     #[inline]
     fn place(key: &Key) -> (usize, u64) {
         let number = key.number();
         let folded = (number as u64 ^ (number >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((folded >> 62) as usize, 1 << (folded >> 56 & 63))
+        ((folded >> 59) as usize, 1 << (folded >> 53 & 63))
     }
 
     /// Adds a key. One thread at a time changes the filter.
@@ -34,6 +37,7 @@ impl Filter {
     }
 
     pub(super) fn clear(&self) {
-        self.0.iter().for_each(|word| word.store(0, Release));
+        let held = self.0.iter().filter(|word| word.load(Relaxed) != 0);
+        held.for_each(|word| word.store(0, Release));
     }
 }

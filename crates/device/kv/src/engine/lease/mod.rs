@@ -38,6 +38,10 @@ pub use slot::LeaseHandle;
 const RECORDS_MOST: usize = 256;
 /// The same while stores have work to share and no other thread does upkeep: the thread that takes them in pays the share of all.
 const RECORDS_BESIDE_WORK: usize = 32;
+/// A lease that is recalled before it took as many records costs more than it saves.
+const RECORDS_FEW: usize = 4;
+/// Stores by exclusive reference until such a lease is renewed.
+const STORES_BETWEEN: u32 = 64;
 /// Leases together take at most this share of the capacity, and none are given where less than that is left.
 const CAPACITY_SHARE: u64 = 64;
 /// A lease takes at most this share of a memtable's entries.
@@ -72,8 +76,10 @@ impl LeaseId {
 /// The leases of a namespace, by window.
 pub(crate) struct Leases {
     slots: Vec<Arc<Slot>>,
-    /// Those that hold a lease.
-    held: Vec<Arc<Slot>>,
+    /// Windows whose slots hold a lease.
+    held: Vec<usize>,
+    /// By window: stores until its lease is renewed again.
+    not_renewed_for: Vec<u32>,
     /// No lease was renewed since all were recalled: none has a record that waits, or room for one.
     is_quiet: bool,
     /// Entries of the memtable set aside: for records that leases may still add, and for those that wait.
@@ -86,8 +92,15 @@ pub(crate) struct Leases {
 
 impl Leases {
     pub(crate) fn new(windows: usize) -> Self {
-        let slots = (0..windows).map(|_| Arc::new(Slot::new())).collect();
-        Self { slots, held: Vec::new(), is_quiet: true, records_out: 0, charged_out: 0, taken: Vec::new() }
+        Self {
+            slots: (0..windows).map(|_| Arc::new(Slot::new())).collect(),
+            held: Vec::new(),
+            not_renewed_for: vec![0; windows],
+            is_quiet: true,
+            records_out: 0,
+            charged_out: 0,
+            taken: Vec::new(),
+        }
     }
 
     /// Entries of the memtable set aside for leases.
@@ -108,10 +121,14 @@ impl Leases {
         !self.is_quiet
     }
 
-    /// Whether a record of a key may wait to be taken in.
+    /// The newest record of a key that waits to be taken in. The index may have a newer one.
     #[inline]
-    pub(crate) fn may_hold(&self, key: &Key) -> bool {
-        self.are_active() && self.held.iter().any(|slot| slot.may_hold(key))
+    pub(crate) fn newest(&self, key: &Key) -> Option<Entry> {
+        if self.is_quiet {
+            return None;
+        }
+        let held = self.held.iter().map(|window| &self.slots[*window]);
+        held.filter(|slot| slot.may_hold(key)).filter_map(|slot| slot.newest(key)).max_by_key(Entry::seq)
     }
 
     fn slot(&self, id: LeaseId) -> Option<&Arc<Slot>> {
@@ -122,14 +139,35 @@ impl Leases {
     fn hold(&mut self, id: LeaseId, lease: Lease) {
         let slot = &self.slots[id.window()];
         slot.set(Some((id, lease)));
-        self.held.push(slot.clone());
+        self.held.push(id.window());
+        self.not_renewed_for[id.window()] = 0;
     }
 
-    /// Has a lease take no more records.
-    fn recall(&mut self, window: usize) {
+    /// Has the lease of a window take no more records; how many it took since it was renewed, `None` if it was not.
+    fn recall(&mut self, window: usize) -> Option<usize> {
         let returned = self.slots[window].recall();
-        self.records_out -= returned.records;
+        self.records_out -= returned.left;
         self.charged_out -= returned.charged;
+        (returned.given > 0).then(|| returned.given - returned.left)
+    }
+
+    /// Has every lease take no more records.
+    fn recall_all(&mut self) {
+        for at in 0..self.held.len() {
+            let window = self.held[at];
+            if self.recall(window).is_some_and(|taken| taken < RECORDS_FEW) {
+                self.not_renewed_for[window] = STORES_BETWEEN;
+            }
+        }
+        self.is_quiet = true;
+    }
+
+    /// Whether a store that has found no room in the lease of a window is to renew it.
+    fn is_to_be_renewed(&mut self, window: usize) -> bool {
+        let stores = &mut self.not_renewed_for[window];
+        let is_now = *stores == 0;
+        *stores = stores.saturating_sub(1);
+        is_now
     }
 }
 
@@ -168,12 +206,18 @@ impl KvEngine {
         Some(LeaseHandle { id, slot, numbers, windows: self.log.home().windows.clone()? })
     }
 
+    /// Whether a lease has not ended: [`close_lease`](Self::close_lease) and hosts that open its window end it.
+    #[must_use]
+    pub fn has_lease(&self, id: LeaseId) -> bool {
+        self.leases.slot(id).is_some()
+    }
+
     /// Ends a lease. What was stored by it stays.
     pub fn close_lease<S: PageStore>(&mut self, store: &mut S, id: LeaseId) {
         let Some(slot) = self.leases.slot(id).cloned() else { return };
         self.take_in(store);
         slot.set(None);
-        self.leases.held.retain(|held| !Arc::ptr_eq(held, &slot));
+        self.leases.held.retain(|window| *window != id.window());
         self.log.end_lease(store, FIRST_WINDOW + id.window());
         if self.leases.held.is_empty() {
             self.note_leases(store, false);
@@ -237,7 +281,9 @@ impl KvEngine {
             let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Packed);
             let address = engine.log.append_behind_lease(store, stream, &draft, value, at_ps)?;
             engine.enter(store, &draft, address, over, at_ps);
-            engine.renew_lease(store, window, at_ps);
+            if engine.leases.is_to_be_renewed(window) {
+                engine.renew_lease(store, window, at_ps);
+            }
             Ok(())
         })
     }
@@ -278,8 +324,7 @@ impl KvEngine {
     #[inline]
     pub fn take_in<S: PageStore>(&mut self, store: &mut S) {
         if self.leases.are_active() {
-            (0..self.leases.slots.len()).for_each(|window| self.leases.recall(window));
-            self.leases.is_quiet = true;
+            self.leases.recall_all();
             self.take_in_waiting(store);
         }
     }
@@ -288,8 +333,8 @@ impl KvEngine {
     #[inline(never)]
     fn take_in_waiting<S: PageStore>(&mut self, store: &mut S) {
         let mut taken = std::mem::take(&mut self.leases.taken);
-        for window in 0..self.leases.slots.len() {
-            self.collect(store, window, &mut taken);
+        for at in 0..self.leases.held.len() {
+            self.collect(store, self.leases.held[at], &mut taken);
         }
         for group in taken.chunks(GROUP) {
             self.take_in_group(store, group);

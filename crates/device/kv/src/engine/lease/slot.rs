@@ -1,6 +1,7 @@
 //! A lease as its thread has it, and as the engine does.
 
 use std::fmt;
+use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_spec::Key;
@@ -26,6 +27,8 @@ struct Held {
     lease: Lease,
     records: Vec<Entry>,
     value_bytes: u64,
+    /// Records that could be added when it was renewed; 0 once it was recalled.
+    given: usize,
     /// Records that may still be added.
     left: usize,
     /// What the lease takes of the capacity at most, in bytes.
@@ -35,8 +38,10 @@ struct Held {
 /// What a lease gives back.
 #[derive(Default)]
 pub(super) struct Returned {
-    /// Records that it may no longer add.
-    pub(super) records: usize,
+    /// Records that could be added when it was renewed; 0 if it was recalled since.
+    pub(super) given: usize,
+    /// Those of them that it may no longer add.
+    pub(super) left: usize,
     /// What it no longer takes of the capacity, in bytes.
     pub(super) charged: u64,
 }
@@ -64,6 +69,7 @@ impl Slot {
             lease,
             records: Vec::with_capacity(RECORDS_MOST),
             value_bytes: 0,
+            given: 0,
             left: 0,
             charged: 0,
         };
@@ -74,6 +80,12 @@ impl Slot {
     #[inline]
     pub(super) fn may_hold(&self, key: &Key) -> bool {
         self.filter.may_hold(key)
+    }
+
+    /// The newest record of a key that waits. Held for a look at each record: ask the filter first.
+    #[cold]
+    pub(super) fn newest(&self, key: &Key) -> Option<Entry> {
+        self.lock().as_ref()?.records.iter().rev().find(|entry| entry.is_of(key)).copied()
     }
 
     /// Appends a record, if lease `id` is held here and has room: `write` writes bytes of the windows' memory.
@@ -104,7 +116,7 @@ impl Slot {
     /// Gives the lease another stretch.
     pub(super) fn renew(&self, lease: Lease, records: usize, charged: u64) {
         if let Some(held) = &mut *self.lock() {
-            (held.lease, held.left, held.charged) = (lease, records, charged);
+            (held.lease, held.given, held.left, held.charged) = (lease, records, records, charged);
         }
     }
 
@@ -122,7 +134,8 @@ impl Slot {
         let mut held = self.lock();
         let Some(held) = held.as_mut() else { return Returned::default() };
         held.lease.close();
-        Returned { records: std::mem::take(&mut held.left), charged: std::mem::take(&mut held.charged) }
+        let Held { given, left, charged, .. } = held;
+        Returned { given: take(given), left: take(left), charged: take(charged) }
     }
 }
 

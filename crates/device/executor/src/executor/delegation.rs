@@ -4,10 +4,13 @@
 //! pending bit, and the thread that serves there returns the queue before it releases. A queue pair moves between controller and
 //! cell under both locks, so its doorbell is served in exactly one place.
 
+use std::sync::atomic::{Ordering, fence};
+
 use byway_controller::{DelegatedQueue, Gathered};
 use byway_flash::StallCause;
 use byway_link::Meter;
 use byway_queue::DoorbellIndex;
+use byway_sys::barrier;
 use tracing::debug;
 
 use super::Executor;
@@ -15,6 +18,15 @@ use crate::core::Core;
 use crate::delegated::{AFTER_ITS_COMMAND, AFTER_REFUSAL, Delegated, Polled, QueueCell};
 use crate::serving_threads::reader_of_queue;
 use crate::snapshot::ABSORB_NS;
+
+/// Orders a note that a queue waits for room before a look at its head: a thread that writes the head then sees the note, or the head is
+/// seen here.
+#[cold]
+pub(super) fn order_with_heads() {
+    if barrier::everywhere().is_err() {
+        fence(Ordering::SeqCst);
+    }
+}
 
 /// The result of serving a delegated queue.
 struct Service {
@@ -104,8 +116,23 @@ impl Executor {
         }
     }
 
-    /// Gathers, executes and completes commands of a delegated queue, until none is left, or a lock holder waits for queues.
+    /// Serves a delegated queue, until nothing is left that there is room to answer, or a lock holder waits for queues.
     fn serve_queue(&self, cell: &QueueCell, delegated: &mut Delegated) -> Service {
+        let service = self.serve_rounds(delegated);
+        let was_blocked = cell.is_blocked();
+        cell.note_served(&delegated.queue);
+        if was_blocked || !cell.is_blocked() || !service.stays {
+            return service;
+        }
+        // Another thread may have made room before it could see the note: then it serves nothing.
+        order_with_heads();
+        let Service { executed, stays } = self.serve_rounds(delegated);
+        cell.note_served(&delegated.queue);
+        Service { executed: executed || service.executed, stays }
+    }
+
+    /// Gathers, executes and completes commands of a delegated queue.
+    fn serve_rounds(&self, delegated: &mut Delegated) -> Service {
         let mut executed = false;
         let gathered = loop {
             let Delegated { queue, memory, meter, .. } = &mut *delegated;
@@ -121,9 +148,7 @@ impl Executor {
                 break gathered;
             }
         };
-        let queue = &delegated.queue;
-        cell.note_served(queue);
-        Service { executed, stays: gathered != Gathered::NotMine && !queue.is_broken() }
+        Service { executed, stays: gathered != Gathered::NotMine && !delegated.queue.is_broken() }
     }
 
     /// Executes what a queue has gathered, without the run lock as far as that goes. False on a failed device.

@@ -7,6 +7,7 @@ use byway_queue::DoorbellIndex;
 use byway_sys::time::monotonic_ns;
 
 use super::Executor;
+use super::delegation::order_with_heads;
 use crate::core::Core;
 use crate::options::RunBy;
 
@@ -55,7 +56,7 @@ impl Core {
             None => loop {
                 match self.run_controller(executor, rung.take(), now_ps, BUDGET) {
                     Next::Now => {}
-                    _ if self.reclaimed_for_admin(executor) => {}
+                    _ if self.reclaimed_for_admin(executor) || self.is_newly_blocked(executor) => {}
                     next => break next,
                 }
             },
@@ -73,6 +74,16 @@ impl Core {
         if wants_sync {
             self.signal_waiting_for_sync(executor);
         }
+    }
+
+    /// Notes that the controller waits for room, if it did not wait before: another thread may have made room before it could see the note.
+    fn is_newly_blocked(&self, executor: &Executor) -> bool {
+        let is_new = self.controller.is_blocked() && !executor.last_run.is_blocked();
+        if is_new {
+            executor.last_run.is_blocked.store(true, Relaxed);
+            order_with_heads();
+        }
+        is_new
     }
 
     /// Whether an admin command waited for delegated queues, all of which are returned now.

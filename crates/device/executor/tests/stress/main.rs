@@ -10,6 +10,7 @@
 mod admin;
 mod cells;
 mod commands;
+mod heads;
 mod host;
 mod memory;
 mod operator;

@@ -13,11 +13,8 @@ use crate::subsystem::{BlockAccess, BlockPermit, Subsystem};
 /// Longest write that is executed by a lease. Longer ones fill pages, which are programmed without the buffer.
 const LEASED_WRITE_MAX_BYTES: usize = 8 << 10;
 
-/// Writes of a queue that take the run lock before a lease is asked for again.
-const WRITES_BETWEEN_TRIES: u32 = 1024;
-
-/// Stores under the run lock before a lease that was refused is asked for again.
-const STORES_BETWEEN: u32 = 256;
+/// Stores or writes under the run lock before a lease that was refused is asked for again.
+const STORES_BETWEEN_TRIES: u32 = 256;
 
 /// A lease of each key-value namespace that the queue has stored to, and one for all namespaces of blocks, where they were to be had.
 #[derive(Debug, Default)]
@@ -46,7 +43,7 @@ impl BlockPlace {
             Some(left) => self.writes_to_next_try = left,
             None => {
                 self.lease = flash.open_block_lease();
-                self.writes_to_next_try = WRITES_BETWEEN_TRIES;
+                self.writes_to_next_try = STORES_BETWEEN_TRIES;
             }
         }
     }
@@ -88,8 +85,10 @@ impl Place {
             self.not_asked_for -= 1;
             return None;
         }
-        self.not_asked_for = STORES_BETWEEN;
-        let handle = kv.open_lease(flash)?;
+        let Some(handle) = kv.open_lease(flash) else {
+            self.not_asked_for = STORES_BETWEEN_TRIES;
+            return None;
+        };
         let id = handle.id();
         self.lease = Some(QueueLease { handle, image: flash.image_watch() });
         Some(id)
@@ -257,11 +256,63 @@ pub(super) fn is_leasable(blocks: &[Option<BlockAccess>], gathering: &Gathering)
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use byway_flash::{FlashOptions, MediaKind};
+    use byway_flash::{BlockLease, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
     use byway_link::Profile;
 
     use super::*;
+    use crate::subsystem::{Identity, SubsystemOptions};
+
+    const NSID: u32 = 1;
+
+    fn subsystem() -> Subsystem {
+        let profile = Profile::by_name("gen4x4").unwrap();
+        let options = FlashOptions::new(128 << 20, profile.flash, MediaKind::Ram).uuid([7; 16]);
+        let spec = NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes: 64 << 20 };
+        let flash = Flash::create(options, &[spec]).unwrap();
+        let identity = Identity { nqn: "nqn.2026-01.t:x".into(), serial: "1".into(), model: "m".into() };
+        Subsystem::new(identity, profile, flash, SubsystemOptions::default()).unwrap()
+    }
+
+    fn store(subsystem: &mut Subsystem, leases: &mut QueueLeases, n: u64) {
+        let Some((Namespace::Kv(kv), flash)) = subsystem.parts_of(NSID) else { panic!("it holds keys") };
+        leases.store(NSID, kv, flash, &Key::new(&n.to_be_bytes()).unwrap(), b"value").unwrap();
+    }
+
+    /// Stores until a lease is held; how many that took.
+    fn stores_until_held(subsystem: &mut Subsystem, leases: &mut QueueLeases) -> u64 {
+        let until = (0..10_000).find(|n| {
+            store(subsystem, leases, *n);
+            leases.has(NSID)
+        });
+        until.unwrap()
+    }
+
+    #[test]
+    fn a_lease_that_ended_is_replaced_at_the_next_store() {
+        let (mut subsystem, mut leases) = (subsystem(), QueueLeases::default());
+        store(&mut subsystem, &mut leases, 1);
+        let first = leases.get(NSID).unwrap().handle.id();
+        let Some((Namespace::Kv(kv), flash)) = subsystem.parts_of(NSID) else { panic!("it holds keys") };
+        kv.close_lease(flash, first);
+        store(&mut subsystem, &mut leases, 2);
+        assert!(leases.get(NSID).is_some_and(|lease| lease.handle.id() != first));
+    }
+
+    #[test]
+    fn a_lease_that_was_refused_is_asked_for_again_some_stores_later() {
+        let mut subsystem = subsystem();
+        let mut all: Vec<QueueLeases> = Vec::new();
+        while all.last().is_none_or(|leases| leases.has(NSID)) {
+            all.push(QueueLeases::default());
+            store(&mut subsystem, all.last_mut().unwrap(), 1);
+        }
+        let mut refused = all.pop().unwrap();
+        store(&mut subsystem, &mut refused, 2);
+        assert!(!refused.has(NSID), "every window is leased");
+        all.pop().unwrap().close(&mut subsystem);
+        let stores = stores_until_held(&mut subsystem, &mut refused);
+        assert!(stores <= u64::from(STORES_BETWEEN_TRIES), "after {stores} stores");
+    }
 
     #[test]
     fn lease_that_was_refused_is_asked_for_again_after_some_writes() {
@@ -272,7 +323,7 @@ mod tests {
         let mut leases = QueueLeases::default();
         assert!(leases.open_for_blocks(&mut flash).is_none());
         flash.close_block_lease(&others[0]);
-        let mut tries = 0..2 * WRITES_BETWEEN_TRIES;
+        let mut tries = 0..2 * STORES_BETWEEN_TRIES;
         assert!(tries.any(|_| leases.open_for_blocks(&mut flash).is_some()));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{Rig, numbered, small, value};
 use byway_kit::Random;
-use byway_kv::{KvOptions, LeaseId, Packing, Work};
+use byway_kv::{KvOptions, LeaseId, Packing, TryGet, Work};
 
 const KEYS: u64 = 12_000;
 const LEN: usize = 300;
@@ -117,6 +117,10 @@ fn compaction_leaves_leases_active_and_newer_stores_of_what_it_moves_count() {
             keep_up(&mut rig);
             moved_beside += rig.engine.stats().compaction.moved_records - before;
             // What was just stored waits to be taken in, unless the step had a memtable written out.
+            let mut into = [0; LEN];
+            if rig.engine.try_get(&rig.store, &numbered(n), false, &mut into) != TryGet::Unknown {
+                assert_eq!(into[..], value(version, LEN), "what was moved is older than {n}");
+            }
         } else {
             renewed(&mut rig, &mut versions, lease, n, version);
         }

@@ -2,7 +2,7 @@
 //!
 //! A lease is a stretch of the stream of a window that no host stores into. Its thread appends to it without the engine, whatever other
 //! threads do meanwhile. The index learns of these records later: the engine [takes them in](KvEngine::take_in). Until then
-//! [`KvEngine::try_get`] finds by a filter that it does not know.
+//! [`KvEngine::try_get`] learns by a filter that the lease may have the key, and looks there too.
 //!
 //! What a lease may take is set aside when it is given: entries of the memtable, bytes of the capacity, pages of the log. A thread whose
 //! lease has no room stores by exclusive reference, which [renews](KvEngine::put_leased) the lease.

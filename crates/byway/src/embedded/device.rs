@@ -232,7 +232,7 @@ impl EmbeddedDevice {
         self.embedded.with_subsystem(|subsystem| subsystem.stall_snapshot().upkeep)
     }
 
-    /// Whether such threads would find something to do.
+    /// Whether upkeep is due: a flush, merge, compaction or garbage collection that a thread with nothing to execute would do.
     pub fn owes_upkeep(&self) -> bool {
         self.embedded.with_subsystem(|subsystem| subsystem.owes_upkeep())
     }

@@ -14,7 +14,7 @@ pub const OPTIONS: [(&str, &str, &str); 29] = [
     ("clock", "off|virtual|paced", "whether time is modelled, and waited for [off]"),
     ("ns", "NUMBER", "which namespace [the first that fits]"),
     ("run", "caller|thread", "who runs the device [caller]"),
-    ("upkeep", "off|idle|thread", "which threads do upkeep ahead of commands [idle]"),
+    ("upkeep", "off|idle|thread", "who compacts and merges ahead: none, idle threads, one more [idle]"),
     ("ledger", "on|off", "whether the link is counted [on]"),
     ("sgl", "on|off", "whether SGLs are announced and taken [on]"),
     ("flash", "on|off", "whether the NAND array takes modelled time [on]"),

@@ -230,7 +230,7 @@ fn flash(families: &mut Families<'_, '_>) -> fmt::Result {
 type StallFigure = fn(&Stall) -> f64;
 
 fn stalls(families: &mut Families<'_, '_>) -> fmt::Result {
-    let help = "Waits of commands for work beside their own, of a microsecond and more.";
+    let help = "Waits of commands for work beside their own, of a microsecond and more; scope=\"upkeep\" delayed no command.";
     families.of_devices(Counter, "byway_stalls", help, |samples, device| {
         each_stall(&device.stalls, |labels, stall| samples.count(labels, stall.count))
     })?;

@@ -16,8 +16,8 @@ impl Subsystem {
                 || slots.any(|slot| as_kv(slot).is_some_and(KvNamespace::owes_upkeep)))
     }
 
-    /// Does steps of upkeep until `stops`, which is asked after each, or there is nothing to do. How many it did. Stores by leases go on
-    /// meanwhile; no command waits for it, so its time is counted as [upkeep](crate::StallSnapshot::upkeep).
+    /// Does steps of upkeep until `stops`, which is asked after each, or there is nothing to do. How many it did. Stores of values by
+    /// leases go on meanwhile; no command waits for it, so its time is counted as [upkeep](crate::StallSnapshot::upkeep).
     pub fn keep_up(&mut self, mut stops: impl FnMut() -> bool) -> u64 {
         let mut steps = 0;
         while self.owes_upkeep() && self.keep_up_once() {

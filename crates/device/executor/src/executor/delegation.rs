@@ -19,8 +19,8 @@ use crate::delegated::{AFTER_ITS_COMMAND, AFTER_REFUSAL, Delegated, Polled, Queu
 use crate::serving_threads::reader_of_queue;
 use crate::snapshot::ABSORB_NS;
 
-/// Orders a note that a queue waits for room before a look at its head: a thread that writes the head then sees the note, or the head is
-/// seen here.
+/// Orders the store that marks a queue as blocked before the next load of its completion queue's head. A host that frees a slot either
+/// sees the mark and runs the device, or its new head is loaded here. Without this it may miss the mark, and the queue stalls.
 #[cold]
 pub(super) fn order_with_heads() {
     if barrier::everywhere().is_err() {

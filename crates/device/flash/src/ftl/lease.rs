@@ -45,8 +45,8 @@ impl Leases {
 }
 
 impl Ftl {
-    /// Whether units may be written by leases: they are acknowledged before the device knows of them, so no completion waits for the
-    /// medium, and no modelled time is taken.
+    /// Whether units may be written by leases: not with `flush=media`, whose completions wait for the medium, nor with modelled time or
+    /// checked reads. Under `flush=command` a renewal may sync (`BufferSlot`).
     pub(crate) fn may_lease(&self) -> bool {
         self.syncs.durability() != Durability::Media
             && self.media.keeps_data()

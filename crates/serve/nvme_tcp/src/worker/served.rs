@@ -64,7 +64,8 @@ impl Served {
 
     /// Does a quantum of upkeep of each device, if any is due, for a thread that would sleep; whether more may be due.
     pub fn keep_up(&self) -> bool {
-        self.subsystems.iter().fold(false, |any, subsystem| subsystem.device().keep_up() || any)
+        // Each device, whether another one did some or not.
+        self.subsystems.iter().filter(|subsystem| subsystem.device().keep_up()).count() > 0
     }
 
     /// Completes commands that external engines have finished; whether there were any.

@@ -8,7 +8,7 @@
 //! lease has no room stores by exclusive reference, which [renews](KvEngine::put_leased) the lease.
 //!
 //! Leases are active while the index takes in records, programs pages, flushes and merges, and while compaction moves records (decision
-//! 0077). They are recalled before anything that needs all records or their order: reads and conditions, deletions, a freeze of the
+//! 0077). They are recalled before anything that needs all records or their order: reads under the run lock, conditions, deletions, a freeze of the
 //! memtable, new numbers for moved records, a change of who may store.
 
 mod filter;

@@ -88,6 +88,8 @@ impl Flash {
         // An older version, which had the image since, left these words as they were.
         self.ftl.buffer.unmark_all();
         self.set_incompatible(Incompatible::BLOCK_LEASES)?;
+        // Older versions that follow would miss what waits: they look again, and refuse the image.
+        self.ftl.state.note_change();
         self.ftl.syncs.note_store();
         self.ftl.order_now(SyncPoint::BlockLeases)
     }

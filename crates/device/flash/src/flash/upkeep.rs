@@ -31,7 +31,8 @@ impl Flash {
 
     /// Does a step of garbage collection, as much as a page written pays for at most; whether there was anything to do.
     pub fn keep_up(&mut self, at_ps: u64) -> bool {
-        if !self.owes_upkeep() {
+        // As for any store: what is moved here has to be synced before its old block is erased.
+        if !self.owes_upkeep() || self.writable().is_err() {
             return false;
         }
         self.take_in_writes();

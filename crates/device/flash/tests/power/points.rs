@@ -151,6 +151,26 @@ const BLOCK_ERASE_OF_FORGOTTEN: Script = Script {
     ..BLOCK_ERASE
 };
 
+/// The same, of blocks that are erased ahead of writes, behind a sync of all that hosts wrote.
+const BLOCK_ERASE_BY_UPKEEP: Script = Script {
+    act: |device| {
+        for unit in hot() {
+            device.write(unit, 3);
+            if !device.flash.owes_upkeep() {
+                continue;
+            }
+            device.sync();
+            let before = erases(device);
+            while device.flash.keep_up(0) {
+                if erases(device) > before + 2 {
+                    return;
+                }
+            }
+        }
+    },
+    ..BLOCK_ERASE
+};
+
 /// What was overwritten is wiped, and the entries that left it point there still.
 const BLOCK_ERASE_BY_WIPE: Script = Script {
     prepare: |device| device.write_page(4, 1),
@@ -403,13 +423,14 @@ fn accept(left_out: Option<SyncPoint>) -> Result<(), String> {
 const DROPPED: u8 = 0xdd;
 
 /// A script for each point, and for each place in the code that has one.
-const SCRIPTS: [Script; 17] = [
+const SCRIPTS: [Script; 18] = [
     POWER_ON,
     POWER_OFF,
     CLOSED,
     BLOCK_LEASES,
     BLOCK_ERASE,
     BLOCK_ERASE_OF_FORGOTTEN,
+    BLOCK_ERASE_BY_UPKEEP,
     BLOCK_ERASE_BY_WIPE,
     BLOCK_OPEN,
     BLOCK_OPEN_IN_RECOVERY,

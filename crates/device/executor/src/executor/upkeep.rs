@@ -58,9 +58,12 @@ impl Executor {
         let since_ns = monotonic_ns();
         let is_over = || self.core.is_wanted() || monotonic_ns().saturating_sub(since_ns) >= QUANTUM_NS;
         let steps = core.subsystem.keep_up(is_over);
-        if steps > 0 {
-            core.subsystem.count_upkeep(monotonic_ns().saturating_sub(since_ns));
+        if steps == 0 {
+            // Whatever is owed cannot be done now. The next holder of the lock looks again.
+            self.upkeep.set_owed(false);
+            return 0;
         }
+        core.subsystem.count_upkeep(monotonic_ns().saturating_sub(since_ns));
         self.note_upkeep(core);
         steps
     }

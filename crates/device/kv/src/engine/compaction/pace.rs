@@ -216,14 +216,22 @@ impl KvEngine {
 
     /// Has the memtable written out by those that follow, where an empty one is there to take its turn.
     fn turn_memtables<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
-        let has_room = self.log.segments().free_count() >= self.log.floor();
-        if self.unsaved.bytes() == 0 || !has_room || !self.index.may_freeze() {
+        if !self.may_turn() {
             return Ok(());
         }
         self.take_in(store);
+        // Each record that is taken in has upkeep done for it, and that may have turned them.
+        if !self.may_turn() {
+            return Ok(());
+        }
         self.index.make_room(&mut self.log, store, self.next_seq.last(), at_ps)?;
         self.note_checkpoint();
         Ok(())
+    }
+
+    fn may_turn(&self) -> bool {
+        let has_room = self.log.segments().free_count() >= self.log.floor();
+        self.unsaved.bytes() > 0 && has_room && self.index.may_freeze()
     }
 
     /// Makes free segments until `wanted` are there beside those left alone, or nothing more can be done.

@@ -9,8 +9,11 @@ use crate::value_log::ValueLog;
 use crate::value_log::read::{Place, Sought, whole_value};
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape, Stand};
 
-/// Longest record that is copied from a window.
-const COPIED_BYTES: usize = 1024;
+/// Longest record of a window that is copied to be checked: a value of 4 KiB.
+const COPIED_BYTES: usize = 4096 + PREAMBLE_MAX_BYTES;
+
+/// The same of a record for which little room is cleared.
+const COPIED_SHORT_BYTES: usize = 256;
 
 /// The bytes of a record where they lie, not verified yet.
 #[derive(Clone, Copy, Default)]
@@ -115,10 +118,23 @@ impl ValueLog {
     /// there.
     #[cold]
     fn peek_window<S: PageStore>(&self, store: &S, sought: &Sought<'_>, into: &mut [u8]) -> Option<u64> {
+        match sought.shape.record_bytes() as usize {
+            ..=COPIED_SHORT_BYTES => self.copy_of_window(store, sought, &mut [0; COPIED_SHORT_BYTES], into),
+            ..=COPIED_BYTES => self.copy_of_window(store, sought, &mut [0; COPIED_BYTES], into),
+            _ => None,
+        }
+    }
+
+    fn copy_of_window<S: PageStore>(
+        &self,
+        store: &S,
+        sought: &Sought<'_>,
+        room: &mut [u8],
+        into: &mut [u8],
+    ) -> Option<u64> {
         let place =
             self.place_of(sought.address).filter(|_| !self.spans_pages(sought.address, sought.shape))?;
         let ring = self.open_ring(place).filter(|ring| ring.in_window)?;
-        let mut room = [0; COPIED_BYTES];
         let copy = room.get_mut(..sought.shape.record_bytes() as usize)?;
         let (held, _) = ring.pieces(place.position, copy.len());
         store.read_window(&self.home, held.start, copy);

@@ -51,6 +51,10 @@ fn a_get_by_shared_reference_finds_what_waits_to_be_taken_in() {
     assert!(matches!(old, TryGet::Found { len_bytes: 5, .. }) && &into[..5] == b"after", "{old:?}");
     let other = rig.engine.try_get(&rig.store, &key(b"other"), false, &mut into);
     assert!(matches!(other, TryGet::Found { len_bytes: 4, .. }), "other keys are found: {other:?}");
+    assert!(rig.engine.put_beside(&rig.store, lease, &key(b"long"), &value(1, 1024)));
+    let mut into = [0; 1024];
+    let long = rig.engine.try_get(&rig.store, &key(b"long"), false, &mut into);
+    assert!(matches!(long, TryGet::Found { len_bytes: 1024, .. }) && into[..] == value(1, 1024), "{long:?}");
     rig.engine.take_in(&mut rig.store);
     assert_eq!(rig.get(&key(b"old")).unwrap(), b"after");
 }

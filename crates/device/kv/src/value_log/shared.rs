@@ -118,11 +118,10 @@ impl ValueLog {
     /// there.
     #[cold]
     fn peek_window<S: PageStore>(&self, store: &S, sought: &Sought<'_>, into: &mut [u8]) -> Option<u64> {
-        match sought.shape.record_bytes() as usize {
-            ..=COPIED_SHORT_BYTES => self.copy_of_window(store, sought, &mut [0; COPIED_SHORT_BYTES], into),
-            ..=COPIED_BYTES => self.copy_of_window(store, sought, &mut [0; COPIED_BYTES], into),
-            _ => None,
+        if sought.shape.record_bytes() <= COPIED_SHORT_BYTES as u64 {
+            return self.copy_of_window(store, sought, &mut [0; COPIED_SHORT_BYTES], into);
         }
+        self.copy_of_window(store, sought, &mut [0; COPIED_BYTES], into)
     }
 
     fn copy_of_window<S: PageStore>(

@@ -14,7 +14,7 @@ use crate::subsystem::{BlockAccess, BlockPermit, Subsystem};
 const LEASED_WRITE_MAX_BYTES: usize = 8 << 10;
 
 /// Stores or writes under the run lock before a lease that was refused is asked for again.
-const STORES_BETWEEN_TRIES: u32 = 256;
+const RETRY_AFTER_STORES: u32 = 256;
 
 /// A lease of each key-value namespace that the queue has stored to, and one for all namespaces of blocks, where they were to be had.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct QueueLeases {
 struct BlockPlace {
     lease: Option<BlockLease>,
     /// Writes before a lease is asked for again, where none was to be had.
-    writes_to_next_try: u32,
+    writes_until_retry: u32,
 }
 
 impl BlockPlace {
@@ -39,11 +39,11 @@ impl BlockPlace {
         if flash.durability() != Durability::Process {
             return;
         }
-        match self.writes_to_next_try.checked_sub(1) {
-            Some(left) => self.writes_to_next_try = left,
+        match self.writes_until_retry.checked_sub(1) {
+            Some(left) => self.writes_until_retry = left,
             None => {
                 self.lease = flash.open_block_lease();
-                self.writes_to_next_try = STORES_BETWEEN_TRIES;
+                self.writes_until_retry = RETRY_AFTER_STORES;
             }
         }
     }
@@ -55,7 +55,7 @@ struct Place {
     nsid: u32,
     lease: Option<QueueLease>,
     /// Stores until a lease is asked for again.
-    not_asked_for: u32,
+    stores_until_retry: u32,
 }
 
 /// A lease, and what says whether the image takes stores.
@@ -81,12 +81,12 @@ impl Place {
             return held;
         }
         self.lease = None;
-        if self.not_asked_for > 0 {
-            self.not_asked_for -= 1;
+        if self.stores_until_retry > 0 {
+            self.stores_until_retry -= 1;
             return None;
         }
         let Some(handle) = kv.open_lease(flash) else {
-            self.not_asked_for = STORES_BETWEEN_TRIES;
+            self.stores_until_retry = RETRY_AFTER_STORES;
             return None;
         };
         let id = handle.id();
@@ -152,7 +152,7 @@ impl QueueLeases {
     fn place(&mut self, nsid: u32) -> &mut Place {
         let at = self.places.iter().position(|place| place.nsid == nsid).unwrap_or(self.places.len());
         if at == self.places.len() {
-            self.places.push(Place { nsid, lease: None, not_asked_for: 0 });
+            self.places.push(Place { nsid, lease: None, stores_until_retry: 0 });
         }
         &mut self.places[at]
     }
@@ -311,7 +311,7 @@ mod tests {
         assert!(!refused.has(NSID), "every window is leased");
         all.pop().unwrap().close(&mut subsystem);
         let stores = stores_until_held(&mut subsystem, &mut refused);
-        assert!(stores <= u64::from(STORES_BETWEEN_TRIES), "after {stores} stores");
+        assert!(stores <= u64::from(RETRY_AFTER_STORES), "after {stores} stores");
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
         let mut leases = QueueLeases::default();
         assert!(leases.open_for_blocks(&mut flash).is_none());
         flash.close_block_lease(&others[0]);
-        let mut tries = 0..2 * STORES_BETWEEN_TRIES;
+        let mut tries = 0..2 * RETRY_AFTER_STORES;
         assert!(tries.any(|_| leases.open_for_blocks(&mut flash).is_some()));
     }
 }

@@ -41,7 +41,7 @@ const RECORDS_BESIDE_WORK: usize = 32;
 /// A lease that is recalled before it took as many records costs more than it saves.
 const RECORDS_FEW: usize = 4;
 /// Stores by exclusive reference until such a lease is renewed.
-const STORES_BETWEEN: u32 = 64;
+const RENEW_AFTER_STORES: u32 = 64;
 /// Leases together take at most this share of the capacity, and none are given where less than that is left.
 const CAPACITY_SHARE: u64 = 64;
 /// A lease takes at most this share of a memtable's entries.
@@ -79,7 +79,7 @@ pub(crate) struct Leases {
     /// Windows whose slots hold a lease.
     held: Vec<usize>,
     /// By window: stores until its lease is renewed again.
-    not_renewed_for: Vec<u32>,
+    stores_until_renewal: Vec<u32>,
     /// No lease was renewed since all were recalled: none has a record that waits, or room for one.
     is_quiet: bool,
     /// Entries of the memtable set aside: for records that leases may still add, and for those that wait.
@@ -95,7 +95,7 @@ impl Leases {
         Self {
             slots: (0..windows).map(|_| Arc::new(Slot::new())).collect(),
             held: Vec::new(),
-            not_renewed_for: vec![0; windows],
+            stores_until_renewal: vec![0; windows],
             is_quiet: true,
             records_out: 0,
             charged_out: 0,
@@ -140,7 +140,7 @@ impl Leases {
         let slot = &self.slots[id.window()];
         slot.set(Some((id, lease)));
         self.held.push(id.window());
-        self.not_renewed_for[id.window()] = 0;
+        self.stores_until_renewal[id.window()] = 0;
     }
 
     /// Has the lease of a window take no more records; how many it took since it was renewed, `None` if it was not.
@@ -156,7 +156,7 @@ impl Leases {
         for at in 0..self.held.len() {
             let window = self.held[at];
             if self.recall(window).is_some_and(|taken| taken < RECORDS_FEW) {
-                self.not_renewed_for[window] = STORES_BETWEEN;
+                self.stores_until_renewal[window] = RENEW_AFTER_STORES;
             }
         }
         self.is_quiet = true;
@@ -164,7 +164,7 @@ impl Leases {
 
     /// Whether a store that has found no room in the lease of a window is to renew it.
     fn is_to_be_renewed(&mut self, window: usize) -> bool {
-        let stores = &mut self.not_renewed_for[window];
+        let stores = &mut self.stores_until_renewal[window];
         let is_now = *stores == 0;
         *stores = stores.saturating_sub(1);
         is_now

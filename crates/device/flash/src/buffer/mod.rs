@@ -21,7 +21,7 @@ use crate::protected::{Backing, Shared};
 
 pub(crate) use reader::{BufferReader, WaitingCopy};
 pub(crate) use waiting::LeasedSlot;
-use waiting::{PENDING, checksums_word, is_order_of, order_of, order_word};
+use waiting::{PENDING, UnitWords, checksums_word, order_word};
 
 /// Writer of a slot (host or garbage collection), which selects the open blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,32 +214,63 @@ impl UnitBuffer {
         !marked.is_empty()
     }
 
-    /// Units of leased slots that were not taken in, in their order: after the death of the process that leased them.
-    pub(crate) fn pending(&self) -> Vec<PendingUnit> {
+    /// Units of leased slots that were not taken in, in their order: after the death of the process that leased them. One flipped bit in the
+    /// words of a slot or a unit is set right.
+    pub(crate) fn pending(&mut self) -> Vec<PendingUnit> {
         let mut pending = Vec::new();
         for slot in 0..BUFFER_SLOTS {
-            let Some((leased, taken_in)) = LeasedSlot::of(slot, self.memory.word(header(slot) + LEASE))
-            else {
+            let word = self.memory.word(header(slot) + LEASE);
+            // No unit proves to be of a turn that is beyond repair: those that say that they wait are reported.
+            let unknown_turn = (word != 0).then(|| (LeasedSlot::new(slot, 0), 0));
+            let Some((leased, taken_in)) = LeasedSlot::of_repaired(slot, word).or(unknown_turn) else {
                 continue;
             };
-            for position in taken_in..self.filled(slot) {
-                let order = order_of(self.memory.word(field(slot, SEQS, position)));
-                pending.push(PendingUnit { order, owner: self.owner(slot, position), leased, position });
-            }
+            pending.extend((taken_in..self.units).filter_map(|position| self.pending_at(leased, position)));
         }
         pending.sort_unstable_by_key(|unit| unit.order);
         pending
     }
 
-    /// Whether a unit that waits proves to be whole: its data, its owner and its place in the order are of one write.
+    /// The unit that waits at a position. Behind those that are filled it has to be whole: it was cut short, or a bit of their count flipped.
+    fn pending_at(&mut self, leased: LeasedSlot, position: u32) -> Option<PendingUnit> {
+        let mut words = self.words_at(leased.slot, position);
+        let mut is_named = words.are_of_one_write(leased, position);
+        if position >= self.filled(leased.slot) {
+            let unit = words.unit_at(leased, position);
+            return (is_named && self.proves_whole(&unit)).then_some(unit);
+        }
+        if !is_named && let Some(repaired) = words.repaired(leased, position) {
+            self.set_words_at(leased.slot, position, repaired);
+            (words, is_named) = (repaired, true);
+        }
+        // One that has a number and is not named was taken in, in an earlier turn.
+        (is_named || words.order & PENDING != 0).then(|| words.unit_at(leased, position))
+    }
+
+    fn words_at(&self, slot: u32, position: u32) -> UnitWords {
+        let word = |fields| self.memory.word(field(slot, fields, position));
+        UnitWords { owner: word(OWNERS), checksums: word(CRCS), order: word(SEQS) }
+    }
+
+    #[cold]
+    fn set_words_at(&mut self, slot: u32, position: u32, words: UnitWords) {
+        self.memory.set_word(field(slot, OWNERS, position), words.owner);
+        self.memory.set_word(field(slot, CRCS, position), words.checksums);
+        self.memory.set_word(field(slot, SEQS, position), words.order);
+    }
+
+    /// Whether it is known whose a unit that waits is: its owner, its checksums and its place in the order are of one write.
+    pub(crate) fn proves_owner(&self, unit: &PendingUnit) -> bool {
+        let (slot, position) = unit.at();
+        self.words_at(slot, position).are_of_one_write(unit.leased, position)
+    }
+
+    /// Whether a unit that waits proves to be whole: its data is of that write too.
     pub(crate) fn proves_whole(&self, unit: &PendingUnit) -> bool {
         let (slot, position) = unit.at();
-        let word = |fields| self.memory.word(field(slot, fields, position));
-        let checksums = word(CRCS);
-        let is_named = checksums == checksums_word(checksums as u32, unit);
         let mut data = [0; UNIT_BYTES];
         self.memory.copy(self.data_at(slot, position), &mut data);
-        is_named && is_order_of(word(SEQS), checksums) && checksum::crc32c(&data) == checksums as u32
+        self.proves_owner(unit) && checksum::crc32c(&data) == self.words_at(slot, position).checksums as u32
     }
 
     #[inline]
@@ -251,8 +282,17 @@ impl UnitBuffer {
     #[inline]
     pub(crate) fn number(&mut self, unit: &PendingUnit, seq: u64) -> BufferPlace {
         let (slot, position) = unit.at();
+        debug_assert!(position < self.filled(slot), "it is counted");
         self.memory.set_word(field(slot, SEQS, position), seq);
         BufferPlace::new(slot, position, seq)
+    }
+
+    /// Counts a unit that waits as filled, where the process ended or a bit flipped before.
+    pub(crate) fn count_filled(&mut self, unit: &PendingUnit) {
+        let (slot, position) = unit.at();
+        if position >= self.filled(slot) {
+            self.memory.set_word(header(slot), u64::from(position + 1));
+        }
     }
 
     /// Notes that a unit waits no more: the map names it.

@@ -3,6 +3,7 @@
 use byway_sys::checksum;
 
 use super::PendingUnit;
+use crate::location::EntryIndex;
 use crate::word;
 
 /// In the place of a unit's number: it waits to be taken in. The other bits are its place in the order of such units, and a check of it.
@@ -47,6 +48,12 @@ impl LeasedSlot {
         let taken_in = (value >> TAKEN_IN_SHIFT & TAKEN_IN) as u32;
         (value & LEASED != 0).then_some((Self { slot, turn: value >> TURN_SHIFT }, taken_in))
     }
+
+    /// As [`of`](Self::of), of a word in which one bit may have flipped.
+    pub(super) fn of_repaired(slot: u32, word: u64) -> Option<(Self, u32)> {
+        let repaired = || word::repaired(word, LEASE_PLACE | u64::from(slot));
+        Self::of(slot, word).or_else(|| Self::of(slot, repaired()?))
+    }
 }
 
 /// The checksum of a unit's data, and one of that checksum, the owner, the place and the turn, which holds before the unit has a number and
@@ -73,8 +80,45 @@ pub(super) const fn order_of(word: u64) -> u64 {
 
 /// Whether the word in the place of a number is of the unit that has these checksums: its place in the order, or a number.
 #[inline]
-pub(super) fn is_order_of(word: u64, checksums: u64) -> bool {
-    word & PENDING == 0 || word == order_word(order_of(word), checksums)
+fn is_order_of(word: u64, checksums: u64) -> bool {
+    word <= word::MAX_VALUE || word == order_word(order_of(word), checksums)
+}
+
+/// What names a unit that waits, as the slot's header has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UnitWords {
+    pub(super) owner: EntryIndex,
+    /// See [`checksums_word`].
+    pub(super) checksums: u64,
+    /// Its place in the order, or its number.
+    pub(super) order: u64,
+}
+
+impl UnitWords {
+    /// The unit that they name, at a position of a slot.
+    pub(super) const fn unit_at(self, leased: LeasedSlot, position: u32) -> PendingUnit {
+        PendingUnit { order: order_of(self.order), owner: self.owner, leased, position }
+    }
+
+    /// Whether all are of one write to a position of a slot.
+    pub(super) fn are_of_one_write(self, leased: LeasedSlot, position: u32) -> bool {
+        let unit = self.unit_at(leased, position);
+        self.checksums == checksums_word(self.checksums as u32, &unit)
+            && is_order_of(self.order, self.checksums)
+    }
+
+    /// The same with the one bit set right that keeps them from being of one write.
+    pub(super) fn repaired(self, leased: LeasedSlot, position: u32) -> Option<Self> {
+        (0..64).map(|bit| 1 << bit).find_map(|bit| {
+            [
+                Self { owner: self.owner ^ bit, ..self },
+                Self { checksums: self.checksums ^ bit, ..self },
+                Self { order: self.order ^ bit, ..self },
+            ]
+            .into_iter()
+            .find(|words| words.are_of_one_write(leased, position))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -82,18 +126,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flipped_bit_of_any_word_is_found() {
+    fn flipped_bit_of_any_word_is_found_and_set_right() {
         let leased = LeasedSlot::new(3, 1234);
         let unit = PendingUnit { order: 99, owner: 77, leased, position: 1 };
         let checksums = checksums_word(0x1234_5678, &unit);
         let order = order_word(unit.order, checksums);
-        assert!(is_order_of(order, checksums) && order_of(order) == 99 && is_order_of(99, checksums));
-        for bit in 0..64 {
-            assert!(bit == 63 || !is_order_of(order ^ 1 << bit, checksums), "bit {bit} of the order");
-            assert!(bit < 32 || !is_order_of(order, checksums ^ 1 << bit), "bit {bit} of the checksums");
-            let of_another = PendingUnit { owner: 77 ^ 1 << bit, ..unit };
-            assert_ne!(checksums_word(0x1234_5678, &of_another), checksums, "bit {bit} of the owner");
-            assert_eq!(LeasedSlot::of(3, leased.word(2) ^ 1 << bit), None, "bit {bit} of the slot's word");
+        let words = UnitWords { owner: unit.owner, checksums, order };
+        assert!(words.are_of_one_write(leased, 1) && words.unit_at(leased, 1) == unit);
+        assert!(UnitWords { order: 99, ..words }.are_of_one_write(leased, 1), "with its number");
+        for bit in (0..64).map(|bit| 1 << bit) {
+            let flipped = [
+                UnitWords { owner: unit.owner ^ bit, ..words },
+                UnitWords { checksums: checksums ^ bit, ..words },
+                UnitWords { order: order ^ bit, ..words },
+            ];
+            for flipped in flipped {
+                assert!(!flipped.are_of_one_write(leased, 1), "{flipped:?}");
+                assert_eq!(flipped.repaired(leased, 1), Some(words));
+            }
+            let word = leased.word(2) ^ bit;
+            assert_eq!(LeasedSlot::of(3, word), None, "bit {bit:x} of the slot's word");
+            assert_eq!(LeasedSlot::of_repaired(3, word), Some((leased, 2)));
+            assert!((0..32).all(|slot| LeasedSlot::of_repaired(slot, bit).is_none()), "one not leased");
         }
         assert_eq!(LeasedSlot::of(3, leased.word(16)), Some((leased, 16)));
         assert_eq!(LeasedSlot::of(4, leased.word(2)), None);

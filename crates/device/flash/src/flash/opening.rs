@@ -321,7 +321,7 @@ impl Flash {
                 self.remove_ownerless_areas()?;
             }
         } else {
-            self.recovery.recounted_blocks = self.ftl.recover_from_death(read_only, had_leases);
+            self.ftl.recover_from_death(read_only, had_leases, &mut self.recovery);
         }
         match is_repaired {
             true => self.close_to_be_repaired(),

@@ -7,7 +7,7 @@ use crate::counters::Cause;
 use crate::durability::{Durability, SyncPoint};
 use crate::error::FlashError;
 use crate::ftl::Ftl;
-use crate::ftl::recovery::Owned;
+use crate::ftl::recovery::{Owned, Recovery};
 use crate::geometry::UNIT_BYTES;
 use crate::image::layout::BUFFER_SLOTS;
 use crate::image::namespaces::ExtentId;
@@ -187,10 +187,16 @@ impl Ftl {
         self.buffer.take_up(|slot| held[slot as usize]);
     }
 
-    /// After the death of a process: takes in what its threads had written by leases.
-    pub(crate) fn take_in_left(&mut self) {
+    /// After the death of a process: takes in what its threads had written by leases. A unit of which damage hides whose it is
+    /// counts as lost. Damaged data is reported when it is read.
+    pub(crate) fn take_in_left(&mut self, found: &mut Recovery) {
         for unit in &self.buffer.pending() {
-            self.take_in_one_left(unit);
+            if self.buffer.proves_owner(unit) {
+                self.take_in_one_left(unit);
+            } else {
+                found.lost += 1;
+                self.state.count_media_error();
+            }
         }
         if self.buffer.unmark_all() {
             self.take_up_slots();
@@ -219,6 +225,7 @@ impl Ftl {
         if unit.owner >= self.map.len() || self.map.make_ready(unit.owner, 1).is_err() {
             return;
         }
+        self.buffer.count_filled(unit);
         let seq = self.state.take_seq();
         let place = self.buffer.number(unit, seq);
         self.flip(unit.owner, Location::Buffer(place), PageKind::Units);

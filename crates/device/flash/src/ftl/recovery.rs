@@ -39,7 +39,8 @@ pub struct Recovery {
     pub entries: u64,
     /// Of these, entries that are again what they were at the last sync.
     pub reverted: u64,
-    /// Of these, entries whose data is lost: reads of them fail.
+    /// Of these, entries whose data is lost: reads of them fail. After a kill, units that waited in leases and are damaged so that
+    /// it is not known whose they are.
     pub lost: u64,
 }
 
@@ -53,11 +54,11 @@ pub(crate) struct Owned {
 
 impl Ftl {
     /// After the death of a process: finishes the flip that was under way, takes in what was written by leases if there were any, and takes the page back
-    /// that was programmed for nothing. Says how many blocks were counted anew.
-    pub(crate) fn recover_from_death(&mut self, read_only: bool, had_leases: bool) -> u32 {
-        let recounted = self.finish_intent();
+    /// that was programmed for nothing.
+    pub(crate) fn recover_from_death(&mut self, read_only: bool, had_leases: bool, found: &mut Recovery) {
+        found.recounted_blocks = self.finish_intent();
         if had_leases {
-            self.take_in_left();
+            self.take_in_left(found);
         }
         let pages = u64::from(self.geometry.block_count()) * u64::from(self.geometry.pages_per_block);
         let last = self.state.last_program().filter(|page| page.0 < pages);
@@ -65,7 +66,6 @@ impl Ftl {
             // What cannot be done now is a danger only to a write that real power takes away.
             let _ = self.take_back(page);
         }
-        recounted
     }
 
     /// After a loss of real power. `owned` is sorted and does not overlap.

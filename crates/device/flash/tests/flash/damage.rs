@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::common::{MIB, create, extent, nvm, open, read_unit, unit_of, write_unit};
 use byway_flash::{Flash, FlashError, ImageError, MediaKind, OpenOptions, RunOptions};
 
-const UNITS: u64 = 90;
+pub const UNITS: u64 = 90;
 
 /// An image with some units in flash, some in the buffer and some never written.
 fn image_at(path: &Path, close: bool) {
@@ -41,7 +41,7 @@ fn used_pieces(path: &Path) -> Vec<u64> {
     pieces
 }
 
-fn flip(path: &Path, bit: u64) {
+pub fn flip(path: &Path, bit: u64) {
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, bit / 8).unwrap();
@@ -49,7 +49,7 @@ fn flip(path: &Path, bit: u64) {
 }
 
 /// Reads every unit: right, or an error that names the damage.
-fn nothing_wrong_is_read(flash: &mut Flash, bit: u64) -> u64 {
+pub fn nothing_wrong_is_read(flash: &mut Flash, bit: u64) -> u64 {
     let extent = extent(flash, 1);
     let mut named = 0;
     for unit in 0..UNITS + 10 {

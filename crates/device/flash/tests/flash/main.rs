@@ -16,3 +16,4 @@ mod readers;
 mod retention;
 mod spares;
 mod tallies;
+mod waiting;

@@ -87,8 +87,10 @@ mod tests {
     use crate::flash::Flash;
     use crate::image::namespaces::{ExtentId, NamespaceKind, NamespaceSpec};
     use crate::lease::BlockLease;
+    use crate::location::{Before, Location};
     use crate::media::MediaKind;
     use crate::options::{FlashOptions, OpenOptions};
+    use crate::word;
 
     const MIB: u64 = 1 << 20;
     const UNITS: u64 = 2 * MIB / 4096;
@@ -294,6 +296,39 @@ mod tests {
                 );
             }
             assert!(flash.namespaces().count() <= 3 && flash.unallocated_bytes() <= 65536);
+        }
+    }
+
+    /// A loss of power before the next sync sets the block back to that.
+    #[test]
+    fn unmapped_block_is_noted_as_such_wherever_its_taking_in_is_cut() {
+        const FIRST_UNUSED: u64 = 1;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        for stores in 0.. {
+            let profile = Profile::by_name("gen4x4").unwrap().flash;
+            let options = FlashOptions::new(4 * MIB, profile, MediaKind::File(path.clone())).timing(false);
+            let mut flash = Flash::create(options, &[NVM]).unwrap();
+            let blocks = extent(&flash, 1);
+            flash.write_units(blocks, 0, &bytes(1, 4096), Cause::Host, &mut 0).unwrap();
+            let lease = flash.open_block_lease().unwrap();
+            flash.renew_block_lease(&lease).unwrap();
+            let reader = flash.block_reader(blocks).unwrap();
+            assert!(reader.write_by(&lease, FIRST_UNUSED * 4096, &bytes(2, 4096), || true));
+            let left = run_for(stores, || flash.take_in_writes());
+            let (_, map) = flash.regions().into_iter().find(|(name, _)| *name == "map").unwrap();
+            drop((flash, reader, lease));
+            drop(Flash::open(&path, OpenOptions::default()).unwrap());
+            let mut word = [0; 8];
+            File::open(&path).unwrap().read_exact_at(&mut word, map.start + FIRST_UNUSED * 8).unwrap();
+            let value = u64::from_le_bytes(word) & word::MAX_VALUE;
+            assert!(matches!(Location::from_value(value), Some(Location::Buffer(_))));
+            assert_eq!(Before::from_value(value), Before::Unmapped, "cut before store {stores}");
+            std::fs::remove_file(&path).unwrap();
+            if left.is_some() {
+                assert!(stores > 4);
+                break;
+            }
         }
     }
 }

@@ -226,9 +226,12 @@ impl Ftl {
             return;
         }
         self.buffer.count_filled(unit);
-        let seq = self.state.take_seq();
-        let place = self.buffer.number(unit, seq);
-        self.flip(unit.owner, Location::Buffer(place), PageKind::Units);
+        // Flipped once more, the entry would forget what it was at the last sync.
+        if self.buffered(unit.leased.slot, unit.position).is_none() {
+            let seq = self.state.take_seq();
+            let place = self.buffer.number(unit, seq);
+            self.flip(unit.owner, Location::Buffer(place), PageKind::Units);
+        }
         self.state.count_accepted(UNIT_BYTES as u64);
         self.buffer.note_taken_in(unit);
     }

@@ -59,6 +59,7 @@ pub use limits::{
 pub use lookup_hints::NamespaceHints;
 pub use namespace::engine;
 pub use namespace::{BlockEngine, Namespace};
+pub use opcode::admin_only_reports;
 pub use outcome::{Done, ExternalCommand, Reply};
 pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};

@@ -37,6 +37,20 @@ pub(crate) fn changes(is_admin: bool, opcode: u8) -> bool {
     access(opcode) != Access::Read && opcode != ReservationOpcode::REPORT.0
 }
 
+/// Whether an admin command only reports: what commands of other queues rest on stays as it is. Hosts send such commands all the time,
+/// Keep Alive above all.
+#[must_use]
+pub fn admin_only_reports(opcode: u8) -> bool {
+    const REPORTS: [AdminOpcode; 5] = [
+        AdminOpcode::KEEP_ALIVE,
+        AdminOpcode::ASYNC_EVENT_REQUEST,
+        AdminOpcode::IDENTIFY,
+        AdminOpcode::GET_FEATURES,
+        AdminOpcode::GET_LOG_PAGE,
+    ];
+    REPORTS.contains(&AdminOpcode(opcode))
+}
+
 /// How an I/O command accesses its namespace. Opcodes of one value mean the same kind of access in every command set.
 #[inline]
 pub(crate) const fn access(opcode: u8) -> Access {

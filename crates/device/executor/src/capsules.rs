@@ -1,18 +1,19 @@
 //! The device for fabrics targets: each host has a controller of its own, whose commands come in capsules and are executed by the
 //! thread that received them.
 //!
-//! A thread acquires the run lock once for all commands that it received ([`Capsules::run`]); if admin commands are among them, with
-//! every queue in the controller ([`Capsules::run_alone`]), as they may affect namespaces of delegated queues.
+//! A thread acquires the run lock once for all commands that it received ([`Capsules::run`]). Admin commands that may affect other queues
+//! are executed with every queue in the controller ([`Capsules::run_alone`]).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use byway_controller::{
     CapsuleData, CommandError, ConnectError, Controller, ControllerId, ExternalCommand, FusedCommand, Host,
-    Overrun, PortId, Posted, admin_moves_data,
+    Overrun, PortId, Posted, admin_moves_data, admin_only_reports,
 };
 use byway_link::ClockMode;
 use byway_spec::Command;
+use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::ana::AnaState;
 use byway_sys::Wakeup;
 
@@ -51,19 +52,24 @@ impl Capsules {
     pub fn run<R>(&self, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> Result<R, Failed> {
         let executor = self.executor();
         let since_ns = executor.counting_since_ns();
-        let work = |core: &mut Core| core.counting(executor, since_ns, |core| with(executor, core, work));
+        let work =
+            |core: &mut Core| core.counting(executor, since_ns, |core| with(executor, core, false, work));
         contain(|| executor.with_core_only(work))
     }
 
-    /// Runs `work` under the run lock with every queue in the controller.
+    /// Runs `work` under the run lock with every queue in the controller, and all commands counted. Rights to execute without the run lock
+    /// stay until `work` changes what they rest on.
     ///
     /// # Errors
     /// As [`Self::run`].
     pub fn run_alone<R>(&self, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> Result<R, Failed> {
         let executor = self.executor();
         let since_ns = executor.counting_since_ns();
-        let work = |core: &mut Core| core.counting(executor, since_ns, |core| with(executor, core, work));
-        contain(|| executor.with_core(work))
+        let work = |core: &mut Core| {
+            core.count_tallies(executor);
+            core.counting(executor, since_ns, |core| with(executor, core, true, work))
+        };
+        contain(|| executor.with_all_queues(work))
     }
 
     /// Whether the device can be used.
@@ -130,8 +136,13 @@ pub(crate) fn contain<R>(work: impl FnOnce() -> Result<R, Failed>) -> Result<R, 
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Failed::Panicked))
 }
 
-fn with<R>(executor: &Executor, core: &mut Core, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> R {
-    let done = work(&mut CapsuleDevice { core, executor });
+fn with<R>(
+    executor: &Executor,
+    core: &mut Core,
+    is_alone: bool,
+    work: impl FnOnce(&mut CapsuleDevice<'_>) -> R,
+) -> R {
+    let done = work(&mut CapsuleDevice { core, executor, is_alone });
     if core.fabric.wants_sync() {
         executor.request_sync();
     }
@@ -145,6 +156,7 @@ fn with<R>(executor: &Executor, core: &mut Core, work: impl FnOnce(&mut CapsuleD
 pub struct CapsuleDevice<'a> {
     core: &'a mut Core,
     executor: &'a Executor,
+    is_alone: bool,
 }
 
 impl CapsuleDevice<'_> {
@@ -190,6 +202,26 @@ impl CapsuleDevice<'_> {
         });
     }
 
+    /// Ends the rights of all queues, before anything changes that they rest on.
+    pub fn end_grants(&mut self) {
+        self.core.end_grants(self.executor);
+    }
+
+    /// Whether every queue is in the controller: the device was entered by [`Capsules::run_alone`].
+    #[inline]
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// Whether an admin command may be executed now: every queue is in the controller, or the command neither affects other queues nor
+    /// reads the counters of their commands.
+    #[must_use]
+    pub fn may_execute_admin(&self, command: &Command) -> bool {
+        let opcode = command.opcode();
+        self.is_alone || admin_only_reports(opcode) && opcode != AdminOpcode::GET_LOG_PAGE.0
+    }
+
     /// Ends the rights of a queue whose connection ends.
     pub fn revoke(&mut self, queue: &mut CapsuleQueue) {
         queue.close(self.core);
@@ -197,7 +229,7 @@ impl CapsuleDevice<'_> {
 
     /// Removes a controller.
     pub fn detach(&mut self, id: ControllerId) {
-        self.core.end_grants(self.executor);
+        self.end_grants();
         let Core { subsystem, fabric, .. } = &mut *self.core;
         fabric.detach(subsystem, id);
     }
@@ -218,7 +250,7 @@ impl CapsuleDevice<'_> {
 
     /// Disconnects a queue of a controller.
     pub fn disconnect(&mut self, id: ControllerId, qid: u16) {
-        self.core.end_grants(self.executor);
+        self.end_grants();
         let Core { subsystem, fabric, .. } = &mut *self.core;
         fabric.controller(id).into_iter().for_each(|controller| controller.disconnect(subsystem, qid));
     }
@@ -250,6 +282,9 @@ impl CapsuleDevice<'_> {
         reply: &mut [u8],
         wants_crc: bool,
     ) -> Result<Option<u32>, Overrun> {
+        if qid == 0 && !admin_only_reports(command.opcode()) {
+            self.end_grants();
+        }
         let Core { subsystem, fabric, .. } = &mut *self.core;
         let capsule = CapsuleData::new(carried, reply).with_crc(wants_crc);
         let context = fabric.context(id, Some(capsule)).ok_or(Overrun)?;
@@ -327,7 +362,7 @@ impl CapsuleDevice<'_> {
 
     /// Writes 4 bytes of a controller's registers.
     pub fn write_register(&mut self, id: ControllerId, offset: u32, value: u32) {
-        self.core.end_grants(self.executor);
+        self.end_grants();
         let Core { subsystem, fabric, .. } = &mut *self.core;
         if let Some(FabricContext { controller, doorbells, .. }) = fabric.context(id, None) {
             controller.write_register(subsystem, doorbells, offset, value);
@@ -350,7 +385,7 @@ impl CapsuleDevice<'_> {
 
     /// A controller's keep alive timeout has expired.
     pub fn expire(&mut self, id: ControllerId) {
-        self.core.end_grants(self.executor);
+        self.end_grants();
         self.core.fabric.controller(id).into_iter().for_each(Controller::expire);
     }
 }

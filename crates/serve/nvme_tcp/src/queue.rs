@@ -110,6 +110,11 @@ impl Queue {
         matches!(self, Self::Device(queue) if queue.qid == 0)
     }
 
+    /// Whether it is an I/O queue of the device.
+    pub fn is_io(&self) -> bool {
+        self.is_of_device() && !self.is_admin()
+    }
+
     /// Whether events are possible: an admin or a discovery queue.
     pub fn has_events(&self) -> bool {
         self.is_admin() || matches!(self, Self::Discovery(_))

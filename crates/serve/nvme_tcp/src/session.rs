@@ -12,7 +12,6 @@ use crate::counters::ConnectionState;
 use crate::endpoints::Endpoints;
 use crate::established::{Established, ExecuteContext};
 use crate::outbox::Outbox;
-use crate::queue::Queue;
 use crate::subsystem::Subsystem;
 use crate::target_state::TargetState;
 use crate::tls_identity::TlsIdentity;
@@ -210,11 +209,14 @@ impl Session {
         self.established().map_or(ConnectionState::Connecting, Established::state)
     }
 
-    /// Whether the next command may affect more than its own queue.
+    /// Whether it is an I/O queue of a device.
+    pub fn is_io(&self) -> bool {
+        self.established().is_some_and(|established| established.queue().is_io())
+    }
+
+    /// Whether what comes next may affect more than its own queue.
     pub fn needs_all(&self) -> bool {
-        let is_io =
-            |established: &Established| matches!(established.queue(), Queue::Device(queue) if queue.qid > 0);
-        !self.established().is_some_and(is_io)
+        self.established().is_some_and(Established::needs_all)
     }
 
     /// The subsystem that is to answer a Connect.

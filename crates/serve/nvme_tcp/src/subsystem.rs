@@ -215,7 +215,10 @@ impl Subsystem {
     /// Runs under the run lock, so that no thread is executing a command of a dismissed host.
     fn dismiss(&self, are_out: impl Fn(&Association) -> bool) {
         // A failed device executes nothing, so its refusal is fine.
-        let _ = self.device.run_alone(|_| self.associations.dismiss(are_out));
+        let _ = self.device.run_alone(|device| {
+            device.end_grants();
+            self.associations.dismiss(are_out);
+        });
         self.device.notify();
     }
 }

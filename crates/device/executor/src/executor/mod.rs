@@ -254,6 +254,14 @@ impl Executor {
 
     /// Runs `work` under the run lock with every queue in the controller, and no right to execute without the lock.
     pub(crate) fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
+        self.with_all_queues(|core| {
+            core.end_grants(self);
+            work(core)
+        })
+    }
+
+    /// As [`with_core`](Self::with_core), while rights to execute without the lock stay.
+    pub(crate) fn with_all_queues<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
         self.check_process()?;
         let mut work = Some(work);
         loop {
@@ -265,7 +273,6 @@ impl Executor {
                 if were_delegated {
                     core.run_now(self);
                 }
-                core.end_grants(self);
                 work.take().map(|work| work(core))
             };
             let done = self.core.run(attempt, |core| core.run_now(self));

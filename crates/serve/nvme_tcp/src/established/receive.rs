@@ -47,6 +47,12 @@ impl Established {
         while self.reads_on(cx) {
             match self.reader.next(input) {
                 Ok(None) => break,
+                Ok(Some(Incoming::Pdu { pdu: HostPdu::Command(command), data_bytes: 0 }))
+                    if self.must_defer(&command, cx) =>
+                {
+                    self.responder.advance_head();
+                    self.deferred = Some(command);
+                }
                 Ok(Some(Incoming::Pdu { pdu, data_bytes })) => self.take(pdu, data_bytes, cx)?,
                 Ok(Some(Incoming::Data(piece))) => borrowed = self.take_data(piece),
                 Ok(Some(Incoming::End(check))) => {
@@ -59,9 +65,22 @@ impl Established {
         Ok(())
     }
 
-    /// Whether to read on: the last command left nothing to be done without the run lock, and the host need not wait.
+    /// Whether an admin command is left to a caller with every queue in the controller.
+    fn must_defer(&self, command: &Command, cx: &ExecuteContext<'_, '_>) -> bool {
+        self.queue.is_admin() && cx.device.as_ref().is_some_and(|device| !device.may_execute_admin(command))
+    }
+
+    /// Whether what comes next may affect more than its own queue: all of an admin queue but commands without data.
+    pub fn needs_all(&self) -> bool {
+        let is_whole = self.deferred.is_none() && matches!(self.incoming, Receiving::Nothing);
+        self.queue.is_admin() && !is_whole
+    }
+
+    /// Whether to read on: the last command left nothing to be done in another way, and the host need not wait.
     fn reads_on(&self, cx: &ExecuteContext<'_, '_>) -> bool {
-        let has_work = self.admission.is_some() || self.lock.as_ref().is_some_and(|lock| lock.has_stored());
+        let has_work = self.admission.is_some()
+            || self.lock.as_ref().is_some_and(|lock| lock.has_stored())
+            || self.needs_all() && cx.device.as_ref().is_some_and(|device| !device.is_alone());
         let must_wait = self.must_wait(cx) && matches!(self.incoming, Receiving::Nothing);
         !has_work && !must_wait
     }

@@ -155,7 +155,7 @@ impl<W: Wire> Connection<W> {
 
     /// Whether its next command is worth polling for: it is an I/O queue.
     pub fn is_worth_polling(&self) -> bool {
-        self.over.is_none() && !self.session.needs_all()
+        self.over.is_none() && self.session.is_io()
     }
 
     /// Whether it is half-open: connected neither to a subsystem nor to discovery.
@@ -299,23 +299,18 @@ impl<W: Wire> Connection<W> {
                 return received.len();
             }
         }
-        let needs_all = self.session.needs_all();
-        let taken = self.execute(&mut input, needs_all, now_ns);
+        let taken = self.execute(&mut input, now_ns);
         let taken = taken.and_then(|()| self.session.authenticate(now_ns));
         match (taken, self.session.requested_subsystem()) {
             (Err(why), _) => self.end(why, now_ns),
             (Ok(()), Some(subsystem)) => self.connect(subsystem, now_ns),
             (Ok(()), None) => {}
         }
-        if needs_all && let Some(subsystem) = &self.subsystem {
-            // An admin command may have caused events for other connections.
-            subsystem.device().notify();
-        }
         if self.over.is_some() { received.len() } else { received.len() - input.len() }
     }
 
     /// Executes commands, under the run lock of its subsystem's device from the first on that needs it.
-    fn execute(&mut self, input: &mut &[u8], needs_all: bool, now_ns: u64) -> Result<(), CloseReason> {
+    fn execute(&mut self, input: &mut &[u8], now_ns: u64) -> Result<(), CloseReason> {
         let Self { session, subsystem, fast, .. } = self;
         let Some(subsystem) = subsystem else { return session.receive(input, None, now_ns) };
         if let Some(fast) = fast.as_deref_mut().filter(|fast| fast.is_granted())
@@ -323,12 +318,21 @@ impl<W: Wire> Connection<W> {
         {
             return Ok(());
         }
-        let taken = subsystem.work(needs_all, |device| {
-            let taken = session.receive(input, Some(&mut *device), now_ns);
-            fast.as_deref_mut().into_iter().for_each(|fast| session.grant(device, fast));
-            taken
-        });
-        taken.unwrap_or_else(|| session.receive_of_failed(input, now_ns))
+        if !session.needs_all() {
+            let taken = subsystem.work(false, |device| {
+                let taken = session.receive(input, Some(&mut *device), now_ns);
+                fast.as_deref_mut().into_iter().for_each(|fast| session.grant(device, fast));
+                taken
+            });
+            taken.unwrap_or_else(|| session.receive_of_failed(input, now_ns))?;
+        }
+        if session.needs_all() {
+            let taken = subsystem.work(true, |device| session.receive(input, Some(device), now_ns));
+            // The command may have caused events for other connections.
+            subsystem.device().notify();
+            taken.unwrap_or_else(|| session.receive_of_failed(input, now_ns))?;
+        }
+        Ok(())
     }
 
     /// Has the requested subsystem answer the Connect.
@@ -336,8 +340,8 @@ impl<W: Wire> Connection<W> {
         let session = &mut self.session;
         match subsystem.device().run_alone(|device| session.admit(&subsystem, device, now_ns)) {
             Ok(true) => {
-                let is_io = !self.session.needs_all();
-                self.fast = is_io.then(|| subsystem.fast_queue(self.thread)).flatten();
+                self.fast = self.session.is_io().then(|| subsystem.fast_queue(self.thread)).flatten();
+                subsystem.device().notify();
                 self.subsystem = Some(subsystem);
             }
             Ok(false) => {}

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use byway_fabrics::Property;
 use byway_spec::base::admin::{AdminOpcode, SelectCdw10};
+use byway_spec::base::feature::FeatureId;
+use byway_spec::base::log::LogPage;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Status};
@@ -74,28 +76,60 @@ fn beside_changes(phase: &AtomicU64, mut change: impl FnMut(u64), checks: Vec<Ch
     });
 }
 
+/// Runs `work` while another thread holds the run lock.
+fn while_run_lock_is_held(served: &Served, work: impl FnOnce()) {
+    let capsules = served.device().capsules().unwrap();
+    let ((held, is_held), (end, ended)) = (channel(), channel::<()>());
+    thread::scope(move |scope| {
+        scope.spawn(move || {
+            let hold = |_: &mut byway_executor::CapsuleDevice<'_>| {
+                held.send(()).unwrap();
+                // Until `work` has ended, also by a panic.
+                let _ = ended.recv();
+            };
+            capsules.run(hold).unwrap();
+        });
+        is_held.recv().unwrap();
+        work();
+        drop(end);
+    });
+}
+
 #[test]
 fn reads_of_blocks_complete_while_another_thread_holds_the_run_lock() {
     let served = Served::new();
     let (_admin, mut io) = served.host(Proposal::default());
     let data = pattern(1, UNIT);
     assert!(io.write(blocks(NvmOpcode::WRITE, 0, UNIT), By::Capsule, &data).status().is_success());
-    let capsules = served.device().capsules().unwrap();
-    let ((held, is_held), (end, ended)) = (channel(), channel::<()>());
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let hold = |_: &mut byway_executor::CapsuleDevice<'_>| {
-                held.send(()).unwrap();
-                ended.recv().unwrap();
-            };
-            capsules.run(hold).unwrap();
-        });
-        is_held.recv().unwrap();
+    while_run_lock_is_held(&served, || {
         for _ in 0..100 {
             assert!(io.read(blocks(NvmOpcode::READ, 0, UNIT), UNIT).1 == data);
         }
-        end.send(()).unwrap();
     });
+}
+
+/// Hosts send some of them every few seconds.
+#[test]
+fn admin_commands_that_change_nothing_leave_queues_what_they_need_no_run_lock_for() {
+    let served = on_two_threads();
+    let (mut admin, mut io) = served.host(Proposal::default());
+    let read = |io: &mut Host| io.read(blocks(NvmOpcode::READ, 0, UNIT), UNIT).0.status();
+    assert!(read(&mut io).is_success());
+    let mut identify = Command::new(AdminOpcode::IDENTIFY.0, 0, 0);
+    identify.cdw10 = 1;
+    let mut features = Command::new(AdminOpcode::GET_FEATURES.0, 0, 0);
+    features.cdw10 = FeatureId::ASYNC_EVENTS.0.into();
+    let mut health = Command::new(AdminOpcode::GET_LOG_PAGE.0, 0, u32::MAX);
+    health.cdw10 = u32::from(LogPage::SMART.0) | (512 / 4 - 1) << 16;
+    for (command, bytes) in
+        [(Command::new(AdminOpcode::KEEP_ALIVE.0, 0, 0), 0), (identify, 4096), (features, 0), (health, 512)]
+    {
+        assert!(admin.read(command, bytes).0.status().is_success());
+        while_run_lock_is_held(&served, || assert!(read(&mut io).is_success()));
+    }
+    admin.start_read(Command::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, 0, 0), 0);
+    assert!(admin.read(Command::new(AdminOpcode::KEEP_ALIVE.0, 0, 0), 0).0.status().is_success());
+    while_run_lock_is_held(&served, || assert!(read(&mut io).is_success()));
 }
 
 #[test]

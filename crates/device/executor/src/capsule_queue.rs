@@ -22,9 +22,14 @@ pub struct ServingThread {
     at: usize,
 }
 
+/// Takes the run lock, so that its holders look at the thread's mark no more: no holder drops a thread.
 impl Drop for ServingThread {
     fn drop(&mut self) {
-        self.capsules.executor().serving_threads().remove(self.at);
+        let executor = self.capsules.executor();
+        // A failed device has no holders.
+        let _ =
+            contain(|| executor.with_core_only(|_| executor.remove_reader(ServingThreads::reader(self.at))));
+        executor.serving_threads().remove(self.at);
     }
 }
 

@@ -187,6 +187,17 @@ impl Guarded<Core> {
         self.run_lock.add_reader(reader);
     }
 
+    /// Lets `reader`, which does not read now, [read](Self::read) no more. The caller holds the lock.
+    pub fn remove_reader(&self, reader: usize) {
+        self.run_lock.remove_reader(reader);
+    }
+
+    /// How many readers a thread that acquires the lock looks at.
+    #[cfg(test)]
+    pub fn readers(&self) -> u32 {
+        self.run_lock.readers()
+    }
+
     /// Runs `work` on the subsystem as reader `reader` once no thread holds the lock: readers run beside each other, and a thread that
     /// acquires the lock waits for them. `None` after a panic under the lock.
     #[inline]

@@ -51,6 +51,18 @@ impl Readers {
         }
     }
 
+    /// Lets a reader that does not read now read no more: no thread that acquires the lock looks at its mark. The caller holds the lock.
+    pub(crate) fn remove(&self, reader: usize) {
+        if reader < self.marks.len() {
+            self.known[reader / 64].fetch_and(!(1 << (reader % 64)), Ordering::Relaxed);
+        }
+    }
+
+    /// How many readers may read.
+    pub(crate) fn count(&self) -> u32 {
+        self.known.iter().map(|known| known.load(Ordering::Relaxed).count_ones()).sum()
+    }
+
     /// Sets the mark of a reader; `None` if it is set already, or was not added. The caller then checks that the lock is free.
     #[inline]
     pub(crate) fn begin(&self, reader: usize) -> Option<Reading<'_>> {

@@ -55,6 +55,18 @@ impl RunLock {
         self.readers.add(reader);
     }
 
+    /// Lets `reader`, which does not read now, [read](Self::read) no more. The caller holds the lock.
+    pub fn remove_reader(&self, reader: usize) {
+        debug_assert!(self.is_held(), "readers are removed under the lock");
+        self.readers.remove(reader);
+    }
+
+    /// How many readers a thread that acquires the lock looks at.
+    #[must_use]
+    pub fn readers(&self) -> u32 {
+        self.readers.count()
+    }
+
     /// Begins to read what the lock guards, as reader `reader`, if the lock is free. Until the result is dropped no thread
     /// that acquires the lock goes on. `None` where the lock is held, this reader reads already, or was not added.
     ///
@@ -225,6 +237,20 @@ mod tests {
         assert!(run_lock.release() && run_lock.read(0).is_some());
         run_lock.poison();
         assert!(run_lock.read(1).is_none());
+    }
+
+    #[test]
+    fn run_lock_looks_at_no_reader_that_was_removed() {
+        let run_lock = RunLock::with_readers(100);
+        assert!(run_lock.try_acquire());
+        [0, 70, 100].into_iter().for_each(|reader| run_lock.add_reader(reader));
+        assert_eq!(run_lock.readers(), 2);
+        [70, 71, 100].into_iter().for_each(|reader| run_lock.remove_reader(reader));
+        assert_eq!(run_lock.readers(), 1);
+        assert!(run_lock.release() && run_lock.read(0).is_some() && run_lock.read(70).is_none());
+        assert!(run_lock.try_acquire());
+        run_lock.add_reader(70);
+        assert!(run_lock.release() && run_lock.read(70).is_some());
     }
 
     #[test]

@@ -241,6 +241,7 @@ impl Executor {
         queue.complete(&mut self.port(&memory, &mut meter));
         core.meter.absorb(&mut meter);
         self.delegation.remove(queue.qid());
+        self.core.remove_reader(reader_of_queue(queue.qid()));
         debug!(qid = queue.qid(), is_reclaim = self.delegation.reclaims(), "queue pair returned");
         cell.set_in_controller(doorbells);
         for doorbell in [DoorbellIndex::submission(queue.qid()), DoorbellIndex::completion(queue.qid())] {

@@ -310,6 +310,17 @@ impl Executor {
         self.core.add_reader(reader);
     }
 
+    /// Removes a reader that does not read now, under the run lock.
+    pub(crate) fn remove_reader(&self, reader: usize) {
+        self.core.remove_reader(reader);
+    }
+
+    /// How many readers a thread that acquires the run lock looks at.
+    #[cfg(test)]
+    pub(crate) fn readers(&self) -> u32 {
+        self.core.readers()
+    }
+
     /// Runs `work` on a part of the device; if it panics, the device has failed.
     #[inline]
     pub(crate) fn poison_on_panic<R>(&self, work: impl FnOnce() -> R) -> R {

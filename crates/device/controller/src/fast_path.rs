@@ -203,6 +203,12 @@ impl FastPath {
         self.leases.has(command.nsid)
     }
 
+    /// Whether the queue has a lease of any namespace.
+    #[must_use]
+    pub fn has_leases(&self) -> bool {
+        self.leases.has_any()
+    }
+
     /// Executes a [`FastCommand::Put`] under the run lock, and gives the queue a lease if there is one to be had, or renews it. The leases
     /// of other queues may be active if it [has one](Self::has_lease). `None` where the command is to be executed otherwise.
     pub fn put_and_renew(

@@ -179,10 +179,93 @@ impl CapsuleQueue {
         self.is_granted = decide(core, &mut self.path);
         self.decided = Some(self.executor().serving_threads().grants().give());
     }
+}
 
-    /// Ends the rights of a queue that is gone. Under the run lock.
-    pub(crate) fn close(&mut self, core: &mut Core) {
-        self.path.close(&mut core.subsystem);
-        (self.is_granted, self.decided) = (false, None);
+/// Ends its leases under the run lock: no holder of the lock drops a queue that has any.
+impl Drop for CapsuleQueue {
+    fn drop(&mut self) {
+        if self.path.has_leases() {
+            let Self { thread, path, .. } = self;
+            // A failed device has no leases.
+            let _ =
+                contain(|| thread.capsules.executor().with_core_only(|core| path.close(&mut core.subsystem)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::num::NonZeroU16;
+
+    use byway_controller::{ControllerId, Identity, NoInterrupts, PortId, Subsystem, SubsystemOptions};
+    use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
+    use byway_link::{ClockMode, Profile};
+    use byway_spec::base::register::Register;
+    use byway_spec::kv::{KvCdw11, KvOpcode};
+
+    use super::*;
+    use crate::{Embedded, Hosts, UpkeepBy};
+
+    const QID: u16 = 1;
+
+    /// CC of a controller with all command sets, and entries of the usual sizes.
+    const ENABLED: u32 = 0x0046_0061;
+
+    fn device() -> Embedded {
+        let profile = Profile::by_name("gen4x4").unwrap();
+        let options = FlashOptions::new(128 << 20, profile.flash, MediaKind::Ram).uuid([7; 16]);
+        let spec = NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes: 64 << 20 };
+        let flash = Flash::create(options, &[spec]).unwrap();
+        let identity = Identity { nqn: "nqn.2026-01.t:x".into(), serial: "1".into(), model: "m".into() };
+        let subsystem = Subsystem::new(identity, profile, flash, SubsystemOptions::default()).unwrap();
+        let hosts = Hosts {
+            interrupts: Arc::new(NoInterrupts),
+            doorbells: None,
+            threads: NonZeroU16::MIN,
+            engines: None,
+            upkeep_by: UpkeepBy::Off,
+        };
+        Embedded::serve(subsystem, ClockMode::Off, true, hosts).unwrap()
+    }
+
+    /// Connects a host with one I/O queue, which is granted what it needs no run lock for.
+    fn connect(capsules: &Capsules) -> (ControllerId, CapsuleQueue) {
+        let mut queue = CapsuleQueue::new(capsules.serving_thread().unwrap());
+        let connect = |device: &mut crate::CapsuleDevice<'_>| {
+            let id = device.attach(None, PortId(1)).unwrap();
+            device.connect(id, 0, 32).unwrap();
+            device.write_register(id, Register::CC.0, ENABLED);
+            device.connect(id, QID, 32).unwrap();
+            device.grant((id, QID), &mut queue);
+            id
+        };
+        let id = capsules.run_alone(connect).unwrap();
+        (id, queue)
+    }
+
+    fn store(key: u32, value: &[u8]) -> Command {
+        let mut command = Command::new(KvOpcode::STORE.0, 0, 1);
+        command.set_key(&key.to_be_bytes());
+        command.cdw10 = value.len() as u32;
+        command.cdw11 = KvCdw11::new().with_key_len(4).into_bits();
+        command
+    }
+
+    #[test]
+    fn queues_that_come_and_go_leave_no_lease_and_no_reader() {
+        let embedded = device();
+        let capsules = embedded.capsules().unwrap();
+        for round in 0..10_000 {
+            let (id, mut queue) = connect(&capsules);
+            let command = store(round % 100, b"value");
+            assert!(queue.execute(FastCommand::Put, &command, Some(b"value"), &mut []).is_some());
+            assert!(queue.path.has_lease(&command), "round {round}");
+            assert_eq!(capsules.executor().readers(), 1);
+            drop(queue);
+            capsules.run(|device| device.detach(id)).unwrap();
+            assert!(!capsules.run(|device| device.has_controller(id)).unwrap());
+        }
+        assert_eq!(capsules.executor().readers(), 0);
     }
 }

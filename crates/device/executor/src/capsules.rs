@@ -222,11 +222,6 @@ impl CapsuleDevice<'_> {
         self.is_alone || admin_only_reports(opcode) && opcode != AdminOpcode::GET_LOG_PAGE.0
     }
 
-    /// Ends the rights of a queue whose connection ends.
-    pub fn revoke(&mut self, queue: &mut CapsuleQueue) {
-        queue.close(self.core);
-    }
-
     /// Removes a controller.
     pub fn detach(&mut self, id: ControllerId) {
         self.end_grants();

@@ -159,7 +159,7 @@ impl QueueLeases {
 
     /// Whether the queue has a lease of any namespace.
     #[inline]
-    fn has_any(&self) -> bool {
+    pub(crate) fn has_any(&self) -> bool {
         self.of_blocks().is_some() || self.places.iter().any(|place| place.lease.is_some())
     }
 

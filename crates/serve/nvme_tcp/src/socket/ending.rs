@@ -32,10 +32,10 @@ impl<W: Wire> Connection<W> {
     }
 
     fn leave(&mut self, subsystem: &Subsystem, why: &CloseReason) {
-        let Self { session, fast, .. } = self;
+        self.fast = None;
+        let session = &mut self.session;
         // A failed device has no state of it.
         let _ = subsystem.device().run(|device| {
-            fast.as_deref_mut().into_iter().for_each(|fast| device.revoke(fast));
             if *why == CloseReason::KeepAlive
                 && let Some(Queue::Device(queue)) = session.established().map(Established::queue)
             {
@@ -44,7 +44,6 @@ impl<W: Wire> Connection<W> {
             session.leave(subsystem, device, why);
         });
         session.close();
-        *fast = None;
         subsystem.device().notify();
     }
 

@@ -15,6 +15,9 @@ use crate::serving_threads::ServingThreads;
 /// Commands executed without the run lock before they are counted under it: what a kill loses of the counters at most.
 const UNCOUNTED_MAX: u32 = 1 << 16;
 
+/// Batches under the run lock before rights are asked for again: of what was refused the reason may be gone.
+const RETRY_AFTER_BATCHES: u32 = 256;
+
 /// A thread of a target, which executes commands of its queues without the run lock.
 #[derive(Debug)]
 pub struct ServingThread {
@@ -59,6 +62,8 @@ pub struct CapsuleQueue {
     /// When its rights were granted, or refused.
     decided: Option<Grant>,
     is_granted: bool,
+    /// Batches under the run lock until they are asked for again.
+    batches_until_retry: u32,
     uncounted: u32,
 }
 
@@ -66,7 +71,14 @@ impl CapsuleQueue {
     /// A queue without rights.
     #[must_use]
     pub fn new(thread: Arc<ServingThread>) -> Self {
-        Self { thread, path: FastPath::default(), decided: None, is_granted: false, uncounted: 0 }
+        Self {
+            thread,
+            path: FastPath::default(),
+            decided: None,
+            is_granted: false,
+            batches_until_retry: 0,
+            uncounted: 0,
+        }
     }
 
     fn executor(&self) -> &Executor {
@@ -165,19 +177,24 @@ impl CapsuleQueue {
             .ok()?
     }
 
-    /// Has `decide` grant the rights anew, unless they are valid. Under the run lock.
+    /// Has `decide` grant the rights anew where they have ended, and some batches later in any case. Under the run lock.
     pub(crate) fn renew(&mut self, core: &mut Core, decide: impl FnOnce(&mut Core, &mut FastPath) -> bool) {
         if self.uncounted >= UNCOUNTED_MAX {
             let Self { thread, uncounted, .. } = self;
             core.count_tallies(thread.capsules.executor());
             *uncounted = 0;
         }
-        if self.is_decided() {
+        let is_decided = self.is_decided();
+        if is_decided && self.batches_until_retry > 0 {
+            self.batches_until_retry -= 1;
             return;
         }
-        self.path.close(&mut core.subsystem);
+        if !is_decided {
+            self.path.close(&mut core.subsystem);
+        }
         self.is_granted = decide(core, &mut self.path);
         self.decided = Some(self.executor().serving_threads().grants().give());
+        self.batches_until_retry = RETRY_AFTER_BATCHES;
     }
 }
 

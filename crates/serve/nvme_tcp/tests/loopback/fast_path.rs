@@ -20,6 +20,9 @@ use crate::served::{BLOCKS, KEYS, SUBSYSTEM, Served, name};
 const ROUNDS: u64 = 60;
 const UNIT: usize = 4096;
 
+/// Dword 10 of a reservation command: the type of the reservation.
+const EXCLUSIVE_ACCESS: u32 = 2 << 8;
+
 fn on_two_threads() -> Served {
     Served::with(|asked| asked.target.threads = 2.try_into().unwrap())
 }
@@ -254,9 +257,8 @@ fn reservations_and_closed_paths_shut_out_readers_at_once() {
     });
     let change = |round: u64| {
         let (opcode, kind) = match round % 2 {
-            // Exclusive access.
-            1 => (NvmOpcode::RESERVATION_ACQUIRE.0, 2 << 8),
-            _ => (NvmOpcode::RESERVATION_RELEASE.0, 2 << 8),
+            1 => (NvmOpcode::RESERVATION_ACQUIRE.0, EXCLUSIVE_ACCESS),
+            _ => (NvmOpcode::RESERVATION_RELEASE.0, EXCLUSIVE_ACCESS),
         };
         let mut command = Command::new(opcode, 0, BLOCKS);
         command.cdw10 = kind;
@@ -275,6 +277,32 @@ fn reservations_and_closed_paths_shut_out_readers_at_once() {
     assert!(!read(&mut io).is_success());
     served.set(1, BLOCKS, AnaState::OPTIMIZED);
     assert!(read(&mut io).is_success());
+}
+
+/// A reservation that another host has is one reason, which ends without any admin command.
+#[test]
+fn reads_that_took_the_run_lock_leave_it_some_reads_after_the_reason_is_gone() {
+    let served = on_two_threads();
+    let (_holder_admin, mut holder) = served.host(Proposal::default());
+    let reserve = |holder: &mut Host, opcode: NvmOpcode, keys: &[u64]| {
+        let mut command = Command::new(opcode.0, 0, BLOCKS);
+        command.cdw10 = if opcode == NvmOpcode::RESERVATION_REGISTER { 0 } else { EXCLUSIVE_ACCESS };
+        let keys: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
+        assert!(holder.write(command, By::Capsule, &keys).status().is_success());
+    };
+    reserve(&mut holder, NvmOpcode::RESERVATION_REGISTER, &[0, 1]);
+    reserve(&mut holder, NvmOpcode::RESERVATION_ACQUIRE, &[1, 0]);
+    let (mut admin, mut io) = (served.greet(Proposal::default()), served.greet(Proposal::default()));
+    admin.identity.0[0] ^= 1;
+    admin.connect_admin(0).unwrap();
+    admin.enable();
+    io.identity = admin.identity;
+    io.connect_io(1, admin.controller()).unwrap();
+    let read = |io: &mut Host| io.read(blocks(NvmOpcode::READ, 0, UNIT), UNIT).0.status();
+    assert!(read(&mut io).is(Status::RESERVATION_CONFLICT));
+    reserve(&mut holder, NvmOpcode::RESERVATION_RELEASE, &[1]);
+    (0..300).for_each(|_| assert!(read(&mut io).is_success()));
+    while_run_lock_is_held(&served, || assert!(read(&mut io).is_success()));
 }
 
 #[test]

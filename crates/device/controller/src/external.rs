@@ -4,6 +4,7 @@
 //! are dropped.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::namespace::engine::Place;
 use crate::outcome::ExternalCommand;
@@ -13,7 +14,7 @@ use crate::ticket::Ticket;
 /// Commands of one controller that external engines execute.
 #[derive(Debug, Default)]
 pub(crate) struct ExternalCommands {
-    commands: HashMap<(u32, Place), Outstanding>,
+    commands: HashMap<(u32, Place), Outstanding, BuildHasherDefault<PlaceHasher>>,
     /// Unused lists for the host memory of the next commands.
     #[expect(clippy::vec_box, reason = "each moves as a pointer from one command to the next")]
     spare: Vec<Box<Mapped>>,
@@ -26,6 +27,27 @@ pub(crate) struct Outstanding {
     pub at: ExternalCommand,
     /// The host's buffer for what it reads, if that is in mapped memory.
     pub mapped: Option<Box<Mapped>>,
+}
+
+/// Multiplies: engines number their places themselves, from 0, so no host chooses keys that collide.
+#[derive(Debug, Default)]
+struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    fn write_u32(&mut self, word: u32) {
+        // 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+        self.0 = (self.0.rotate_left(32) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32((*byte).into()));
+    }
 }
 
 impl ExternalCommands {

@@ -94,21 +94,34 @@ impl<B: Backend> Export<B> {
 
     /// Hands a command to the queue, behind those that wait for it.
     fn send(&mut self, place: Place, command: Command) {
-        self.waiting.push_back((place, command));
-        self.refill();
+        if !self.waiting.is_empty() {
+            return self.waiting.push_back((place, command));
+        }
+        if let Some(command) = self.submit(place, command) {
+            self.waiting.push_back((place, command));
+        }
     }
 
     /// Hands the queue what it has room for.
     fn refill(&mut self) {
         while let Some((place, command)) = self.waiting.pop_front() {
-            let tag = self.slots.tag(place);
-            let Err(refused) = self.queue.get_mut().submit(command, tag) else { continue };
-            if refused.error.kind() == ErrorKind::QueueFull {
-                return self.waiting.push_front((place, refused.command));
+            if let Some(command) = self.submit(place, command) {
+                return self.waiting.push_front((place, command));
             }
-            let failed = Failed::from(refused);
-            self.end(place, Err(failed));
         }
+    }
+
+    /// Hands the queue a command; returns it where there is no room.
+    #[inline]
+    fn submit(&mut self, place: Place, command: Command) -> Option<Command> {
+        let tag = self.slots.tag(place);
+        let refused = self.queue.get_mut().submit(command, tag).err()?;
+        if refused.error.kind() == ErrorKind::QueueFull {
+            return Some(refused.command);
+        }
+        let failed = Failed::from(refused);
+        self.end(place, Err(failed));
+        None
     }
 
     /// A command that the queue has done, unless another follows it.

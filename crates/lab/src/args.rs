@@ -260,6 +260,15 @@ Examples:
 Example:
   byway-lab gen reference > docs/reference/lab-commands.md")]
     Reference,
+    /// The README's figure as SVG: wire bytes of a put by value size, for prp, sgl, inline and piggyback.
+    #[command(after_help = "\
+Example:
+  byway-lab gen figure benches/results/wire-bytes.json > docs/images/wire-bytes.svg")]
+    Figure {
+        /// A line about the run, and the rows of `byway bench transfer --json` behind it.
+        #[arg(value_name = "FILE")]
+        results: PathBuf,
+    },
     /// Completions for a shell.
     #[command(after_help = "\
 Example:

@@ -1,24 +1,35 @@
 //! Man pages, completions and the reference, made from the command tree so that they cannot drift from it.
 
-use std::io::{self, Write};
+use std::io::Write;
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use byway_console::generate;
 use clap::CommandFactory;
 
 use crate::args::{Cli, GenWhat};
+use crate::report::wire_bytes;
 
 /// Prints or writes what was asked for.
 ///
 /// # Errors
-/// Those of the files written.
-pub fn run(what: &GenWhat, out: &mut impl Write) -> io::Result<()> {
+/// Those of the files read and written.
+pub fn run(what: &GenWhat, out: &mut impl Write) -> Result<()> {
     let command = Cli::command();
     match what {
-        GenWhat::Man { dir: None } => generate::man(command, out),
-        GenWhat::Man { dir: Some(dir) } => generate::man_pages(command, dir),
-        GenWhat::Reference => generate::reference("Commands of byway-lab", command, out),
-        GenWhat::Completions { shell } => generate::completions(command, *shell, out),
+        GenWhat::Man { dir: None } => generate::man(command, out)?,
+        GenWhat::Man { dir: Some(dir) } => generate::man_pages(command, dir)?,
+        GenWhat::Reference => generate::reference("Commands of byway-lab", command, out)?,
+        GenWhat::Figure { results } => figure(results, out)?,
+        GenWhat::Completions { shell } => generate::completions(command, *shell, out)?,
     }
+    Ok(())
+}
+
+fn figure(results: &Path, out: &mut impl Write) -> Result<()> {
+    let text = std::fs::read_to_string(results).with_context(|| results.display().to_string())?;
+    let rows = wire_bytes::rows(&text).with_context(|| results.display().to_string())?;
+    Ok(out.write_all(wire_bytes::svg(&rows)?.as_bytes())?)
 }
 
 #[cfg(test)]
@@ -44,6 +55,18 @@ mod tests {
         let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/lab-commands.md");
         let same = std::fs::read(committed).unwrap() == out;
         assert!(same, "run: byway-lab gen reference > docs/reference/lab-commands.md");
+    }
+
+    #[test]
+    fn the_committed_figure_is_drawn_from_the_committed_results() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let mut out = Vec::new();
+        run(&GenWhat::Figure { results: root.join("benches/results/wire-bytes.json") }, &mut out).unwrap();
+        let same = std::fs::read(root.join("docs/images/wire-bytes.svg")).unwrap() == out;
+        assert!(
+            same,
+            "run: byway-lab gen figure benches/results/wire-bytes.json > docs/images/wire-bytes.svg"
+        );
     }
 
     #[test]

@@ -10,3 +10,4 @@ pub mod import;
 pub mod measured;
 mod plot;
 pub mod run;
+pub mod wire_bytes;

@@ -11,12 +11,17 @@ use super::colour;
 #[error("plot: {0}")]
 pub struct PlotError(String);
 
-type Drawn<T> = Result<T, PlotError>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// What was drawn, or why not.
+pub type Drawn<T> = Result<T, PlotError>;
+/// Where a plot is drawn.
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-const FONT: &str = "sans-serif";
-const TEXT: RGBColor = RGBColor(0x33, 0x33, 0x33);
-const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
+/// Of all labels.
+pub const FONT: &str = "sans-serif";
+/// Of axes and labels.
+pub const TEXT: RGBColor = RGBColor(0x33, 0x33, 0x33);
+/// Of lines across the plot.
+pub const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 /// Pixels of one plot.
 const WIDTH: u32 = 760;
 /// Pixels of one plot.
@@ -248,7 +253,11 @@ fn rectangles<'a>(bars: &'a Bars, floor: f64) -> impl Iterator<Item = Rectangle<
     })
 }
 
-fn draw(size: (u32, u32), paint: impl FnOnce(&Area) -> Drawn<()>) -> Drawn<String> {
+/// The drawing that `paint` makes, as SVG.
+///
+/// # Errors
+/// Those of `paint`.
+pub fn draw(size: (u32, u32), paint: impl FnOnce(&Area) -> Drawn<()>) -> Drawn<String> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
@@ -269,7 +278,8 @@ fn logarithmic(values: impl Iterator<Item = f64>) -> Drawn<(f64, f64)> {
     Ok((low / 1.25, high * 1.25))
 }
 
-fn size_label(bytes: f64) -> String {
+/// Bytes on an axis: KiB from 1024 on.
+pub fn size_label(bytes: f64) -> String {
     if bytes >= 1024.0 { format!("{:.0}K", bytes / 1024.0) } else { format!("{bytes:.0}") }
 }
 

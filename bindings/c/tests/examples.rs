@@ -132,28 +132,35 @@ fn perf_counts_what_a_command_costs() {
     assert!(says(&example("perf"), &["1000"]).ends_with(" ns a command\n"));
 }
 
-/// The first program in C of a document.
-fn program_of(document: &str, name: &str, folder: &Path) -> PathBuf {
+/// The programs in C of a document.
+fn programs_of(document: &str) -> Vec<String> {
     let text = std::fs::read_to_string(common::here().join("../..").join(document)).unwrap();
-    let (_, program) = text.split_once("```c\n").unwrap();
-    let (program, _) = program.split_once("```").unwrap();
+    let blocks = text.split("```c\n").skip(1);
+    blocks.map(|block| block.split_once("```").unwrap().0.to_owned()).collect()
+}
+
+fn compiled(program: &str, name: &str, folder: &Path) -> PathBuf {
     let source = folder.join(format!("{name}.c"));
     std::fs::write(&source, program).unwrap();
     common::compile(&source, name, &[])
 }
 
 #[test]
-fn the_program_of_the_guide_runs() {
+fn the_first_program_of_the_guide_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let program = program_of("docs/guide/c.md", "guide", folder.path());
+    let program = compiled(&programs_of("docs/guide/c.md")[0], "guide", folder.path());
     common::run(std::process::Command::new(program).current_dir(folder.path()));
     let blocks = std::fs::read(folder.path().join("blocks")).unwrap();
     assert_eq!((blocks.len(), &blocks[7 * 512..7 * 512 + 5]), (1 << 20, &b"hello"[..]));
 }
 
 #[test]
-fn the_program_of_the_readme_runs() {
+fn every_program_of_the_readme_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let program = program_of("README.md", "readme", folder.path());
-    assert_eq!(says(&program, &[]), "0041\nLATIN CAPITAL LETTER A\n");
+    let programs = programs_of("README.md");
+    assert!(!programs.is_empty());
+    for (number, program) in programs.iter().enumerate() {
+        let program = compiled(program, &format!("readme-{number}"), folder.path());
+        assert_eq!(says(&program, &[]), "");
+    }
 }

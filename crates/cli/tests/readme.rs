@@ -1,0 +1,137 @@
+//! The console blocks of the README, run as they stand, with the output that they show.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// One command of a block, and the lines behind it.
+#[derive(Debug)]
+struct Step {
+    command: String,
+    shown: Vec<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn readme() -> String {
+    std::fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+/// The blocks that begin with ```` ```console ````.
+fn blocks(text: &str) -> Vec<Vec<Step>> {
+    let blocks = text.split("```console\n").skip(1);
+    blocks.map(|block| steps(block.split_once("```").unwrap().0)).collect()
+}
+
+fn steps(block: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for line in block.lines() {
+        match line.strip_prefix("$ ") {
+            Some(command) => steps.push(Step { command: command.to_owned(), shown: Vec::new() }),
+            None => steps.last_mut().unwrap().shown.push(line.to_owned()),
+        }
+    }
+    steps
+}
+
+/// Runs a command in a folder by a shell that finds the `byway` under test first.
+fn run(command: &str, folder: &Path) -> Output {
+    let built = Path::new(env!("CARGO_BIN_EXE_byway")).parent().unwrap();
+    let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(folder).env("PATH", path);
+    shell.env("XDG_CONFIG_HOME", "/nonexistent/byway-tests").output().unwrap()
+}
+
+/// What must be the same on every machine: all but the real time that ends a row of `bench transfer`.
+fn without_wall_time(line: &str) -> String {
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    if words.len() > 2 && matches!(words.last(), Some(&("ns" | "µs" | "ms"))) {
+        words.truncate(words.len() - 2);
+    }
+    words.join(" ")
+}
+
+#[test]
+fn readme_commands_print_what_the_readme_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut outputs_compared = 0;
+    for step in blocks(&readme()).iter().flatten().filter(|step| step.command.starts_with("byway ")) {
+        let output = run(&step.command, folder.path());
+        assert!(output.status.success(), "{}: {}", step.command, String::from_utf8_lossy(&output.stderr));
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let printed: Vec<String> = printed.lines().map(without_wall_time).collect();
+        let shown: Vec<String> = step.shown.iter().map(|line| without_wall_time(line)).collect();
+        assert_eq!(printed, shown, "{}", step.command);
+        outputs_compared += shown.len();
+    }
+    assert!(outputs_compared >= 5, "the README shows output of {outputs_compared} lines");
+}
+
+/// `make` and `cargo install` would build and test everything from within a test: make resolves the targets without running them, and the folder
+/// must be a package with this program.
+#[test]
+fn readme_install_commands_name_what_there_is() {
+    for step in blocks(&readme()).iter().flatten() {
+        let words: Vec<&str> = step.command.split_whitespace().collect();
+        match words.as_slice() {
+            ["byway", ..] => {}
+            ["make", target] => {
+                let output = run(&format!("make --dry-run {target}"), &root());
+                assert!(output.status.success(), "{}: {output:?}", step.command);
+            }
+            ["cargo", "install", "--locked", "--path", package] => {
+                let manifest = std::fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
+                assert!(manifest.contains("name = \"byway\""), "{}", step.command);
+            }
+            _ => panic!("no test runs this command of the README: {}", step.command),
+        }
+    }
+}
+
+#[test]
+fn readme_blocks_are_of_languages_that_tests_run() {
+    let readme = readme();
+    let openings =
+        readme.lines().filter_map(|line| line.strip_prefix("```")).filter(|language| !language.is_empty());
+    for language in openings {
+        // Rust: doc tests of `byway`; Python: test_documents.py; C: examples.rs of the C interface.
+        assert!(["console", "rust", "python", "c"].contains(&language), "no test runs {language}");
+    }
+}
+
+#[test]
+fn readme_and_citation_name_the_version_that_is_built() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(readme().contains(&format!("Version {version} ")));
+    let citation = std::fs::read_to_string(root().join("CITATION.cff")).unwrap();
+    assert!(citation.contains(&format!("\nversion: {version}\n")));
+}
+
+#[test]
+fn readme_keeps_to_120_lines_and_its_links_lead_somewhere() {
+    let readme = readme();
+    assert!(readme.lines().count() <= 120);
+    let targets = readme.split("](").skip(1).map(|rest| rest.split_once(')').unwrap().0);
+    for target in targets.filter(|target| !target.starts_with("http")) {
+        let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+        let page = root().join(file);
+        assert!(page.exists(), "{target}");
+        assert!(
+            heading.is_empty() || has_heading(&std::fs::read_to_string(page).unwrap(), heading),
+            "{target}"
+        );
+    }
+}
+
+/// Whether a page has a heading of this anchor: lower case, hyphens for spaces, without punctuation.
+fn has_heading(page: &str, anchor: &str) -> bool {
+    let kept = |letter: char| letter.is_alphanumeric() || letter == '-';
+    let headings =
+        page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    headings.into_iter().any(|heading| {
+        heading.to_lowercase().replace(' ', "-").chars().filter(|&c| kept(c)).eq(anchor.chars())
+    })
+}

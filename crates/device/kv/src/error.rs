@@ -49,6 +49,9 @@ pub enum KvError {
     /// window has to be opened again.
     #[error("the host's and the device's write pointer of the window differ; open it again")]
     WindowBehind,
+    /// A slice of compaction moved more records than it had set sequence numbers aside for.
+    #[error("log compaction has no sequence number left for a record that it moves")]
+    NoNumberLeft,
     /// A record on flash or in protected memory does not match its checksum. Only this key is affected.
     #[error("the record of key {key} at address {address:#x} is damaged: {why}")]
     DamagedRecord {

@@ -305,7 +305,7 @@ impl KvEngine {
         budget: &mut Budget,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        let (shape, draft) = (preamble.shape, self.moved_draft(preamble));
+        let (shape, draft) = (preamble.shape, self.moved_draft(preamble)?);
         if self.log.is_long(MOVED, &draft) {
             let append = self.log.begin_long(store, MOVED, &draft, at_ps)?;
             let value_crc = preamble.value_crc;
@@ -348,14 +348,14 @@ impl KvEngine {
         Ok(())
     }
 
-    fn moved_draft(&mut self, preamble: &Preamble) -> Draft {
-        Draft {
+    fn moved_draft(&mut self, preamble: &Preamble) -> Result<Draft, KvError> {
+        Ok(Draft {
             key: preamble.key,
             kind: Kind::Value,
-            seq: self.moved_number(),
+            seq: self.moved_number()?,
             value_len: preamble.shape.value_len(),
             placement: Placement::Packed,
-        }
+        })
     }
 
     fn append_moved<S: PageStore>(
@@ -435,7 +435,7 @@ impl KvEngine {
         if !is_alive || long.append.value_crc() != long.value_crc {
             return self.give_up_move(job, store, at_ps);
         }
-        let number = self.moved_number();
+        let number = self.moved_number()?;
         let Some(long) = &mut job.long else { return Ok(()) };
         long.append.renumber(number);
         let address = self.log.commit_long(store, &long.append, at_ps)?;

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::engine::KvEngine;
 use crate::engine::compaction::Budget;
+use crate::error::KvError;
 use crate::store::PageStore;
 use crate::value_log::record::RECORD_HEADER_BYTES;
 
@@ -39,9 +40,10 @@ impl KvEngine {
     }
 
     /// The number of the next record that is moved.
-    pub(super) fn moved_number(&mut self) -> u64 {
-        let number = self.compaction.numbers.0.next();
-        debug_assert!(number.is_some(), "a slice has numbers for all records that it moves");
-        number.unwrap_or_else(|| self.next_seq.take())
+    ///
+    /// # Errors
+    /// [`KvError::NoNumberLeft`]: a number of later stores would hide what threads stored meanwhile.
+    pub(super) fn moved_number(&mut self) -> Result<u64, KvError> {
+        self.compaction.numbers.0.next().ok_or(KvError::NoNumberLeft)
     }
 }

@@ -195,6 +195,14 @@ fn compaction_asks_the_notes_of_records_stored_by_leases() {
     assert!(seen > 500, "{seen} records of segments whose dead records are noted");
 }
 
+#[test]
+fn record_is_not_moved_without_a_number_set_aside_for_it() {
+    let mut rig = Rig::new(KvOptions::default());
+    let last = rig.kv.next_seq.last();
+    assert!(matches!(rig.kv.moved_number(), Err(KvError::NoNumberLeft)));
+    assert_eq!(rig.kv.next_seq.last(), last);
+}
+
 /// Zero bytes are padding where the flash says that they were written.
 #[test]
 fn a_record_that_was_wiped_is_not_passed_for_padding() {

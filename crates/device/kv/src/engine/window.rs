@@ -396,7 +396,7 @@ impl KvEngine {
         let draft = self.draft(key, Kind::Void, value_len, Placement::Dma);
         let marked =
             self.log.append_in_place(store, stream_of(window), &draft, start, Stored::default(), at_ps);
-        self.next_seq.pass(self.next_seq.get());
+        self.next_seq.pass(draft.seq);
         // The host goes on behind it, over pages that are full now.
         if marked.is_err() || self.empty_window(store, window, &mut |_, _, _| false, at_ps).is_err() {
             self.close_window(window);

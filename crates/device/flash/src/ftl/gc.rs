@@ -131,8 +131,8 @@ impl Ftl {
         let (front, mark) = (FrontierKind::Host, self.gc_start_pages(FrontierKind::Host));
         let is_written = self.frontiers.of(front).is_open();
         let is_short = || is_written && self.room_pages(front) < mark + mark / AHEAD_SHARE;
-        let is_stuck = self.upkeep_stuck_at == Some(self.state.next_seq());
-        !is_stuck && (self.blocks.wanted_dead().is_some() || is_short())
+        let has_failed = self.collection_failed_at_seq == Some(self.state.next_seq());
+        !has_failed && (self.blocks.wanted_dead().is_some() || is_short())
     }
 
     /// Empties a block a little, ahead of the writes that would pay for it.
@@ -147,8 +147,8 @@ impl Ftl {
             self.waited_for(StallCause::GarbageCollection, |ftl| ftl.collect_slice(victim, slice, at_ps))
         });
         // What fails here fails again, and is reported, when a write needs it.
-        let is_stuck = !matches!(collected, Some(Ok(())));
-        self.upkeep_stuck_at = is_stuck.then(|| self.state.next_seq());
+        let has_failed = !matches!(collected, Some(Ok(())));
+        self.collection_failed_at_seq = has_failed.then(|| self.state.next_seq());
     }
 
     /// Goes on emptying a block for its own sake.

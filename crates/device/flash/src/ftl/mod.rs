@@ -65,8 +65,8 @@ pub(crate) struct Ftl {
     pub(crate) stalls: Stalls,
     /// Time of upkeep that no command waited for, by cause.
     pub(crate) upkeep: Stalls,
-    /// Number of the next program when a step of upkeep failed: the next is tried after another.
-    upkeep_stuck_at: Option<u64>,
+    /// Number of the next program when a step of collection ahead of writes failed: the next step is tried after another program.
+    collection_failed_at_seq: Option<u64>,
 }
 
 impl Ftl {
@@ -98,7 +98,7 @@ impl Ftl {
             leases: Leases::default(),
             stalls: Stalls::default(),
             upkeep: Stalls::default(),
-            upkeep_stuck_at: None,
+            collection_failed_at_seq: None,
         };
         // Beside a writer nothing is written, and its slots change.
         if !backing.is_beside() {

@@ -92,9 +92,9 @@ pub struct KvEngine {
     lookup_hints: LookupHints,
     longest: Longest,
     /// Bytes of the memtable's records when a step of upkeep failed: the next is tried once that has changed.
-    upkeep_stuck_at: Option<u64>,
+    upkeep_failed_at_bytes: Option<u64>,
     /// A step of upkeep was done since a lease was last renewed.
-    is_helped: bool,
+    upkeep_ran: bool,
 }
 
 impl KvEngine {

@@ -128,8 +128,8 @@ pub(super) fn open_at<S: PageStore>(
         is_half_way: false,
         lookup_hints: LookupHints::default(),
         longest: Longest::default(),
-        upkeep_stuck_at: None,
-        is_helped: false,
+        upkeep_failed_at_bytes: None,
+        upkeep_ran: false,
     };
     engine.note_leases(store, false);
     engine.unsaved.set_flush_at(engine.flush_due_bytes());

@@ -15,8 +15,8 @@ impl KvEngine {
     /// Whether a step of upkeep is worth doing. An engine in which nothing is stored has none in the end.
     #[must_use]
     pub fn owes_upkeep(&self) -> bool {
-        let is_stuck = self.upkeep_stuck_at == Some(self.unsaved.bytes());
-        !self.read_only && !is_stuck && (self.index.has_work() || self.wants_compaction())
+        let has_failed = self.upkeep_failed_at_bytes == Some(self.unsaved.bytes());
+        !self.read_only && !has_failed && (self.index.has_work() || self.wants_compaction())
     }
 
     /// Does a step of upkeep: some ten microseconds of work, if no page has to wait for the medium. Other threads go on storing by their
@@ -25,7 +25,7 @@ impl KvEngine {
         if self.check_writable(store).is_err() || !self.owes_upkeep() {
             return false;
         }
-        self.is_helped = true;
+        self.upkeep_ran = true;
         self.log.begin_work();
         self.index.begin_work();
         let worked = self.waited_for(StallCause::Flush, store, |engine, store| {
@@ -43,7 +43,7 @@ impl KvEngine {
         };
         self.index.count_failed_step(&done);
         // It may fail again and again, and is reported where a store needs it.
-        self.upkeep_stuck_at = done.is_err().then(|| self.unsaved.bytes());
+        self.upkeep_failed_at_bytes = done.is_err().then(|| self.unsaved.bytes());
         self.refresh_marks();
         true
     }

@@ -21,7 +21,7 @@ use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::store::PageStore;
 use job::Job;
-use numbers::MovedNumbers;
+use numbers::ReservedSeqs;
 pub(crate) use pace::Pace;
 use victim::Left;
 
@@ -62,7 +62,7 @@ pub(crate) struct Compaction {
     pub(crate) pace: Pace,
     /// It works ahead of puts, where that is worth it whatever they will do.
     is_ahead: bool,
-    numbers: MovedNumbers,
+    reserved_seqs: ReservedSeqs,
     pub(crate) counters: CompactionCounters,
     pub(crate) damage: Vec<Damage>,
     /// Modelled time up to which compaction is busy: no command waits for it, unless there is no room without.

@@ -12,11 +12,11 @@ use crate::error::KvError;
 use crate::store::PageStore;
 use crate::value_log::record::RECORD_HEADER_BYTES;
 
-/// Numbers set aside for moved records.
+/// Sequence numbers reserved for moved records.
 #[derive(Default)]
-pub(crate) struct MovedNumbers(Range<u64>);
+pub(crate) struct ReservedSeqs(Range<u64>);
 
-impl MovedNumbers {
+impl ReservedSeqs {
     /// Whether there are `count` numbers above `seq`.
     fn has(&self, count: u64, seq: u64) -> bool {
         self.0.start > seq && self.0.end - self.0.start >= count
@@ -29,14 +29,14 @@ impl KvEngine {
         let by_bytes = budget.bytes / RECORD_HEADER_BYTES as u64 + 2;
         let count = by_bytes.min(u64::from(budget.records) + 2);
         // A checkpoint covers lower numbers: a replay would take such a record for one that is in a run.
-        if self.compaction.numbers.has(count, self.index.checkpoint_seq()) {
+        if self.compaction.reserved_seqs.has(count, self.index.checkpoint_seq()) {
             return;
         }
         self.take_in(store);
         let (first, most) = (self.next_seq.get(), self.index.most_entries() as u64);
         let numbers = first..first + count.max(most);
         self.next_seq.pass(numbers.end - 1);
-        self.compaction.numbers = MovedNumbers(numbers);
+        self.compaction.reserved_seqs = ReservedSeqs(numbers);
     }
 
     /// The number of the next record that is moved.
@@ -44,6 +44,6 @@ impl KvEngine {
     /// # Errors
     /// [`KvError::NoNumberLeft`]: a number of later stores would hide what threads stored meanwhile.
     pub(super) fn moved_number(&mut self) -> Result<u64, KvError> {
-        self.compaction.numbers.0.next().ok_or(KvError::NoNumberLeft)
+        self.compaction.reserved_seqs.0.next().ok_or(KvError::NoNumberLeft)
     }
 }

@@ -291,7 +291,7 @@ impl KvEngine {
     /// Leases the next stretch to the thread that has the window, if there is room.
     fn renew_lease<S: PageStore>(&mut self, store: &mut S, window: usize, at_ps: &mut u64) {
         let most = self.lease_records();
-        self.is_helped = false;
+        self.upkeep_ran = false;
         let charged = self.lease_charge(most);
         let share = self.capacity_bytes / CAPACITY_SHARE;
         let charged_out = self.leases.charged_out + charged;
@@ -308,7 +308,7 @@ impl KvEngine {
 
     /// Most records that a lease given now takes.
     fn lease_records(&self) -> usize {
-        let pays = self.has_work() && !self.is_helped;
+        let pays = self.has_work() && !self.upkeep_ran;
         let most = if pays { RECORDS_BESIDE_WORK } else { RECORDS_MOST };
         let share = (self.index.most_entries() / MEMTABLE_SHARE).max(1);
         most.min(share).min((self.log.lease_bytes() / BYTES_PER_RECORD) as usize)

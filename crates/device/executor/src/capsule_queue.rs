@@ -285,4 +285,14 @@ mod tests {
         }
         assert_eq!(capsules.executor().readers(), 0);
     }
+    #[test]
+    fn rights_end_with_register_writes_of_a_host_in_this_process_not_with_its_reads() {
+        let embedded = device();
+        let (_, queue) = connect(&embedded.capsules().unwrap());
+        let host = embedded.host();
+        host.read_register(Register::CSTS.0, 4).unwrap();
+        assert!(queue.is_granted());
+        host.write_register(Register::CC.0, 4, 0).unwrap();
+        assert!(!queue.is_granted());
+    }
 }

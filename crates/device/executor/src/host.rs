@@ -36,7 +36,7 @@ impl LocalHost {
     /// The device has failed.
     pub fn read_register(&self, offset: u32, bytes: u32) -> Result<u64, Failed> {
         self.executor().host_meter().register_read(u64::from(bytes));
-        self.executor().with_core(|core| {
+        self.executor().with_all_queues(|core| {
             let low = u64::from(core.controller.read_register(offset));
             let high = if bytes == 8 { u64::from(core.controller.read_register(offset + 4)) } else { 0 };
             low | high << 32

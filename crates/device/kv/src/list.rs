@@ -5,6 +5,7 @@ use crate::index::Index;
 use crate::index::back_cursor::BackCursor;
 use crate::index::cache::PageCache;
 use crate::index::entry::Entry;
+use crate::index::in_ram::ValueIn;
 use crate::index::key_order::KeyOrder;
 use crate::index::memtable::Memtable;
 use crate::index::order::Walk;
@@ -45,30 +46,35 @@ impl<'a> Visit<'a> {
 struct Source<'a> {
     place: Place<'a>,
     batch: Vec<Entry>,
+    /// Their numbers, in a memtable.
+    numbers: Vec<u32>,
     at: usize,
     /// Entries to prefetch behind each batch.
     ahead: usize,
 }
 
 enum Place<'a> {
-    Table(&'a mut Memtable, Walk),
-    TableBack(&'a mut Memtable, Walk),
+    Table(Table<'a>),
     Run(RunCursor),
     RunBack(BackCursor),
 }
 
+/// A memtable that is visited.
+struct Table<'a> {
+    table: &'a mut Memtable,
+    walk: Walk,
+    order: KeyOrder,
+    /// Where the copy of the value of one of its entries is, by the entry's number.
+    value_in: fn(u32) -> ValueIn,
+}
+
 impl<'a> Place<'a> {
-    fn of_table(table: &'a mut Memtable, visit: &Visit<'_>) -> Self {
-        match visit.order {
-            KeyOrder::Ascending => {
-                let walk = table.walk(visit.start);
-                Self::Table(table, walk)
-            }
-            KeyOrder::Descending => {
-                let walk = table.walk_back(visit.start);
-                Self::TableBack(table, walk)
-            }
-        }
+    fn of_table(table: &'a mut Memtable, value_in: fn(u32) -> ValueIn, visit: &Visit<'_>) -> Self {
+        let walk = match visit.order {
+            KeyOrder::Ascending => table.walk(visit.start),
+            KeyOrder::Descending => table.walk_back(visit.start),
+        };
+        Self::Table(Table { table, walk, order: visit.order, value_in })
     }
 
     fn of_run<S: PageStore>(
@@ -93,13 +99,23 @@ impl<'a> Source<'a> {
     fn new(place: Place<'a>, visit: &Visit<'_>) -> Self {
         // A short visit ends with its first batch.
         let ahead = if visit.expected > BATCH_ENTRIES { BATCH_ENTRIES } else { 0 };
-        Self { place, batch: Vec::with_capacity(BATCH_ENTRIES), at: 0, ahead }
+        let (batch, numbers) = (Vec::with_capacity(BATCH_ENTRIES), Vec::new());
+        Self { place, batch, numbers, at: 0, ahead }
     }
 
     /// Its current entry.
     #[inline]
     fn head(&self) -> Option<&Entry> {
         self.batch.get(self.at)
+    }
+
+    /// Where the value of entry `at` of the batch is.
+    #[inline]
+    fn value_in(&self, at: usize) -> ValueIn {
+        match (&self.place, self.numbers.get(at)) {
+            (Place::Table(table), Some(number)) => (table.value_in)(*number),
+            _ => ValueIn::Log,
+        }
     }
 
     /// Takes the next entries.
@@ -113,8 +129,7 @@ impl<'a> Source<'a> {
         self.batch.clear();
         self.at = 0;
         match &mut self.place {
-            Place::Table(table, walk) => table.next(walk, &mut self.batch, most, self.ahead),
-            Place::TableBack(table, walk) => table.previous(walk, &mut self.batch, most),
+            Place::Table(table) => table.fill(&mut self.batch, &mut self.numbers, most, self.ahead),
             Place::Run(cursor) => cursor.next(&mut self.batch, most, pages, store, at_ps)?,
             Place::RunBack(cursor) => cursor.next(&mut self.batch, most, pages, store, at_ps)?,
         }
@@ -122,22 +137,38 @@ impl<'a> Source<'a> {
     }
 }
 
+impl Table<'_> {
+    /// Takes the next entries, and their numbers.
+    fn fill(&mut self, batch: &mut Vec<Entry>, numbers: &mut Vec<u32>, most: usize, ahead: usize) {
+        let Self { table, walk, order, .. } = self;
+        match order {
+            KeyOrder::Ascending => table.next(walk, numbers, most, ahead),
+            KeyOrder::Descending => table.previous(walk, numbers, most),
+        }
+        table.copy_to(batch, numbers);
+    }
+}
+
 impl Index {
     /// Visits the newest entry of each key in order, tombstones too, until `each` says no.
     ///
+    /// `each` gets the entry and where its value is.
     /// A run without keys in that direction is not touched; others cost the way down to the start, and then a page for each
     /// page full of keys.
     pub(crate) fn visit<S: PageStore>(
         &mut self,
         store: &mut S,
         visit: Visit<'_>,
-        mut each: impl FnMut(&Entry) -> bool,
+        mut each: impl FnMut(&Entry, ValueIn) -> bool,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         let (tables, runs, pages) = self.places();
         let mut sources = Vec::with_capacity(2 + runs.len());
-        for table in tables.into_iter().flatten().filter(|table| table.len() > 0) {
-            sources.push(Source::new(Place::of_table(table, &visit), &visit));
+        let places: [fn(u32) -> ValueIn; 2] = [ValueIn::Active, ValueIn::Frozen];
+        for (table, value_in) in tables.into_iter().zip(places) {
+            if let Some(table) = table.filter(|table| table.len() > 0) {
+                sources.push(Source::new(Place::of_table(table, value_in, &visit), &visit));
+            }
         }
         for run in runs.iter().filter(|run| visit.meets(run)) {
             sources.push(Source::new(Place::of_run(run, &visit, pages, store, at_ps)?, &visit));
@@ -148,25 +179,30 @@ impl Index {
         }
         sources.retain(|source| source.head().is_some());
         match sources.as_mut_slice() {
-            [only] => visit_one(only, &mut each, pages, store, at_ps),
+            [only] => visit_one(only, visit.expected, &mut each, pages, store, at_ps),
             _ => visit_all(&mut sources, visit.order, &mut each, pages, store, at_ps),
         }
     }
 }
 
-/// Visits what one place has.
+/// Visits what one place has, of which so many entries are expected to be visited.
 fn visit_one<S: PageStore>(
     source: &mut Source<'_>,
-    visit: &mut impl FnMut(&Entry) -> bool,
+    expected: usize,
+    visit: &mut impl FnMut(&Entry, ValueIn) -> bool,
     pages: &mut PageCache,
     store: &mut S,
     at_ps: &mut u64,
 ) -> Result<(), KvError> {
+    let mut left = expected;
     while !source.batch.is_empty() {
-        if !source.batch.iter().all(&mut *visit) {
-            return Ok(());
+        for (at, entry) in source.batch.iter().enumerate() {
+            if !visit(entry, source.value_in(at)) {
+                return Ok(());
+            }
         }
-        source.fill(BATCH_ENTRIES, pages, store, at_ps)?;
+        left = left.saturating_sub(source.batch.len());
+        source.fill(left.saturating_add(1).min(BATCH_ENTRIES), pages, store, at_ps)?;
     }
     Ok(())
 }
@@ -175,7 +211,7 @@ fn visit_one<S: PageStore>(
 fn visit_all<S: PageStore>(
     sources: &mut [Source<'_>],
     order: KeyOrder,
-    visit: &mut impl FnMut(&Entry) -> bool,
+    visit: &mut impl FnMut(&Entry, ValueIn) -> bool,
     pages: &mut PageCache,
     store: &mut S,
     at_ps: &mut u64,
@@ -185,13 +221,14 @@ fn visit_all<S: PageStore>(
     while let Some(winner) = tournament.winner() {
         let source = &mut sources[winner];
         let Some(entry) = source.head().copied() else { return Ok(()) };
+        let value_in = source.value_in(source.at);
         source.at += 1;
         if source.at == source.batch.len() {
             source.fill(BATCH_ENTRIES, pages, store, at_ps)?;
         }
         tournament.replace(source.head());
         let is_older = last.is_some_and(|last| last.has_key_of(&entry));
-        if !is_older && !visit(&entry) {
+        if !is_older && !visit(&entry, value_in) {
             return Ok(());
         }
         last = Some(entry);

@@ -81,6 +81,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::index::memtable::Memtable;
+    use crate::index::short_values::Value;
     use crate::value_log::record::{Kind, Shape};
 
     #[test]
@@ -95,10 +96,13 @@ mod tests {
 
     #[test]
     fn an_empty_memtable_is_not_published() {
-        let mut table = Memtable::new(16, 7);
+        let mut table = Memtable::new(16, 0, 7);
         assert_eq!(table.place().0, 0);
         let key = Key::new(b"key").unwrap();
-        table.insert(crate::index::entry::Entry::new(&key, Shape::new(Kind::Value, 3, 1), 0, 1));
+        table.insert(
+            crate::index::entry::Entry::new(&key, Shape::new(Kind::Value, 3, 1), 0, 1),
+            Value::Unknown,
+        );
         assert_ne!(table.place().0, 0);
     }
 }

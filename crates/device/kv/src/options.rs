@@ -10,7 +10,7 @@ use crate::value_log::packing::Packing;
 pub struct KvOptions {
     /// How values are packed.
     pub packing: Packing,
-    /// RAM of the memtable. While one is written out there are two.
+    /// RAM of the memtable, beside copies of short values: 128 bytes an entry at most. While one is written out there are two.
     pub memtable_bytes: usize,
     /// RAM for pages of the index.
     pub cache_bytes: usize,
@@ -47,17 +47,22 @@ impl KvOptions {
     }
 
     pub(crate) fn budget(&self) -> IndexBudget {
+        let memtable_entries = (self.memtable_bytes / MEMTABLE_ENTRY_BYTES).clamp(16, MEMTABLE_MAX_ENTRIES);
         IndexBudget {
-            memtable_entries: (self.memtable_bytes / MEMTABLE_ENTRY_BYTES).clamp(16, MEMTABLE_MAX_ENTRIES),
+            memtable_entries,
+            values_bytes: memtable_entries * VALUE_BYTES_PER_ENTRY,
             cache_bytes: self.cache_bytes - self.notes_bytes(),
             hash_seed: self.hash_seed,
         }
     }
 
-    /// RAM that an engine may take with these: two memtables, the cache and what is noted beside it.
+    /// RAM that an engine may take with these: two memtables with their short values, the cache and what is noted beside it.
     #[must_use]
     pub const fn most_bytes(&self) -> u64 {
-        (self.memtable_bytes as u64).saturating_mul(2).saturating_add(self.cache_bytes as u64)
+        let entries = (self.memtable_bytes / MEMTABLE_ENTRY_BYTES) as u64;
+        let values_bytes = entries.saturating_mul(VALUE_BYTES_PER_ENTRY as u64);
+        let memtable_bytes = (self.memtable_bytes as u64).saturating_add(values_bytes);
+        memtable_bytes.saturating_mul(2).saturating_add(self.cache_bytes as u64)
     }
 
     /// RAM for notes of which records are dead, of that for the index: they spare looking there.
@@ -65,6 +70,9 @@ impl KvOptions {
         self.cache_bytes / NOTES_SHARE
     }
 }
+
+/// RAM for copies of short values, for each entry of a memtable.
+const VALUE_BYTES_PER_ENTRY: usize = 128;
 
 /// The part of the cache that notes of dead records may take.
 const NOTES_SHARE: usize = 8;

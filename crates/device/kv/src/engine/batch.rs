@@ -9,6 +9,7 @@ use crate::engine::space::{Over, charge};
 use crate::error::KvError;
 use crate::features::Features;
 use crate::index::entry::Entry;
+use crate::index::short_values::Value;
 use crate::store::PageStore;
 use crate::value_log::batch::{BatchRecord, batch_log_bytes};
 use crate::value_log::packing::Placement;
@@ -248,7 +249,7 @@ impl KvEngine {
             if let Some(ahead) = records.get(nth + AHEAD) {
                 self.index.prefetch_to_insert(&ahead.draft.key);
             }
-            self.enter_one(store, record, staged.over);
+            self.enter_one(store, record, staged);
         }
         for record in &records {
             if !self.has_work() {
@@ -259,7 +260,7 @@ impl KvEngine {
         Ok(())
     }
 
-    fn enter_one<S: PageStore>(&mut self, store: &mut S, record: &BatchRecord<'_>, over: Over) {
+    fn enter_one<S: PageStore>(&mut self, store: &mut S, record: &BatchRecord<'_>, staged: &Staged<'_>) {
         let BatchRecord { draft, address, .. } = record;
         let shape = Shape::new(draft.kind, draft.key.len(), draft.value_len);
         if draft.kind == Kind::Value {
@@ -268,9 +269,11 @@ impl KvEngine {
         self.next_seq.pass(draft.seq);
         self.unsaved.add_with_gaps(charge(shape.record_bytes()), self.log.counters().wasted_bytes);
         let entry = Entry::new(&draft.key, shape, *address, draft.seq);
-        match over {
-            Over::Unknown => drop(self.index.insert(entry, &mut self.log)),
-            Over::Known(old) => self.index.insert_over(entry, old.as_ref(), &mut self.log),
+        let value = staged.change.value.map_or(Value::Unknown, Value::short);
+        let value = value.if_copied(store.reads_in_any_order());
+        match staged.over {
+            Over::Unknown => drop(self.index.insert(entry, value, &mut self.log)),
+            Over::Known(old) => self.index.insert_over(entry, value, old.as_ref(), &mut self.log),
         }
     }
 

@@ -7,6 +7,7 @@ use byway_flash::Cause;
 use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::entry::Entry;
+use crate::index::in_ram::{InRam, ValueIn};
 use crate::store::PageStore;
 use crate::value_log::read::{Sought, Wanted};
 use crate::value_log::record::Shape;
@@ -23,6 +24,7 @@ pub(super) const RECORD_START_BYTES: u64 = 128;
 pub struct Located {
     address: u64,
     shape: Shape,
+    value_in: ValueIn,
 }
 
 impl Located {
@@ -34,7 +36,13 @@ impl Located {
 
     #[inline]
     pub(super) fn at(address: u64, shape: Shape) -> Self {
-        Self { address, shape }
+        Self { address, shape, value_in: ValueIn::Log }
+    }
+
+    /// Where the value of an entry in RAM is.
+    #[inline]
+    pub(super) fn in_ram(found: &InRam<'_>) -> Self {
+        Self { value_in: found.value_in, ..Self::of(found.entry) }
     }
 
     /// Address and shape of its record.
@@ -79,7 +87,7 @@ impl KvEngine {
             *entry = self.prefetch_record(store, *hash);
         }
         for number in entries.into_iter().flatten() {
-            if let Some(entry) = self.index.active_entry(number) {
+            if let Some(entry) = self.index.active_entry(number).filter(|entry| !entry.has_copy()) {
                 self.log.prefetch_rest(store, entry.address(), entry.shape(), RECORD_START_BYTES);
             }
         }
@@ -90,7 +98,7 @@ impl KvEngine {
     #[inline]
     fn prefetch_record<S: PageStore>(&self, store: &S, hash: u64) -> Option<usize> {
         if let Some((number, address)) = self.index.record_of(hash) {
-            self.log.prefetch(store, address, RECORD_START_BYTES);
+            address.iter().for_each(|address| self.log.prefetch(store, *address, RECORD_START_BYTES));
             return Some(number);
         }
         self.log.prefetch_typical(store, self.index.hint_of(hash)?);
@@ -144,14 +152,14 @@ impl KvEngine {
                 log.prefetch(store, address, RECORD_START_BYTES);
             }
         };
-        let in_ram = index.get_in_ram(key, prefetch).map(|entry| (entry.address(), entry.shape()));
+        let in_ram = index.get_in_ram(key, prefetch).map(|found| Located::in_ram(&found));
         let found = match in_ram {
-            Some((_, shape)) if shape.is_tombstone() => None,
-            Some((address, shape)) => {
-                if !was_prefetched {
-                    log.prefetch_rest(store, address, shape, RECORD_START_BYTES);
+            Some(located) if located.shape.is_tombstone() => None,
+            Some(located) => {
+                if !was_prefetched && located.value_in == ValueIn::Log {
+                    log.prefetch_rest(store, located.address, located.shape, RECORD_START_BYTES);
                 }
-                Some(Located { address, shape })
+                Some(located)
             }
             None if index.is_all_in_active() => None,
             None => self.find_in_runs(store, key, at_ps)?,
@@ -180,8 +188,18 @@ impl KvEngine {
     ) -> Result<(), E> {
         let len = u64::from(found.len());
         let (from, to) = (part.start.min(len), part.end.min(len));
+        if let Some(copy) = self.copy_of(store, found) {
+            let part = &copy[from as usize..to as usize];
+            return if part.is_empty() { Ok(()) } else { into(part, at_ps) };
+        }
         let sought = Sought { key, address: found.address, shape: found.shape };
         self.log.read_sought(store, &sought, Wanted { from, to }, Cause::Host, &mut into, at_ps)
+    }
+
+    /// The copy of a value, where reading its record takes no modelled time and disturbs nothing.
+    #[inline]
+    pub(super) fn copy_of<S: PageStore>(&self, store: &S, found: &Located) -> Option<&[u8]> {
+        self.index.copy_of(found.value_in, found.len()).filter(|_| store.reads_in_any_order())
     }
 
     /// Where the value of a key is that is in no memtable: from its record, where a hint says where that is, else as a run does.
@@ -195,12 +213,12 @@ impl KvEngine {
         if let Some(address) = self.index.hint(key)
             && let Some(shape) = self.log.value_of(store, address, key)
         {
-            return Ok(Some(Located { address, shape }));
+            return Ok(Some(Located::at(address, shape)));
         }
         let found = self.index.get_noting(key, store, at_ps)?;
         let found = found.filter(|entry| !entry.shape().is_tombstone());
         let found = found.map(|entry| Located::of(&entry));
-        if let Some(Located { address, shape }) = found {
+        if let Some(Located { address, shape, .. }) = found {
             self.log.prefetch_rest(store, address, shape, 0);
         }
         Ok(found)

@@ -22,7 +22,7 @@ impl KvEngine {
     ) -> Result<(), KvError> {
         let start = if start.is_empty() { None } else { Some(Key::new(start)?) };
         let visit =
-            |entry: &Entry| entry.shape().is_tombstone() || visit(&entry.key(), entry.shape().value_len());
+            |entry: &Entry, _| entry.shape().is_tombstone() || visit(&entry.key(), entry.shape().value_len());
         self.index.visit(store, Visit::from(start.as_ref()), visit, at_ps)
     }
 }

@@ -44,6 +44,7 @@ use crate::error::KvError;
 use crate::index::Index;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
+use crate::index::short_values::{Captured, Value};
 use crate::layout::{HEADER_BYTES, KvFormat, LOSSES_AT, Layout};
 use crate::lookup_hints::LookupHints;
 use crate::options::KvOptions;
@@ -203,13 +204,19 @@ impl KvEngine {
         key: &Key,
         value_len: u64,
         how: StoreHow,
-        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
+        mut fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
         let over = self.admit(store, key, value_len, how, at_ps)?;
         let draft = self.draft(key, Kind::Value, value_len as u32, how.placement);
+        let mut captured = Captured::of(value_len);
+        let fill = |piece: &mut [u8], at_ps: &mut u64| {
+            fill(piece, at_ps)?;
+            captured.extend(piece);
+            Ok::<(), E>(())
+        };
         let address = self.log.append(store, SHARED, &draft, fill, at_ps)?;
-        self.enter(store, &draft, address, over, at_ps);
+        self.enter(store, &draft, address, over, captured.value(), at_ps);
         Ok(())
     }
 
@@ -233,7 +240,7 @@ impl KvEngine {
             let Some(old) = engine.live_entry(store, key, at_ps)? else { return Ok(false) };
             let draft = engine.draft(key, Kind::Tombstone, 0, Placement::Packed);
             let address = engine.log.append(store, SHARED, &draft, |_, _| Ok::<(), KvError>(()), at_ps)?;
-            engine.enter(store, &draft, address, Over::Known(Some(old)), at_ps);
+            engine.enter(store, &draft, address, Over::Known(Some(old)), Value::Unknown, at_ps);
             Ok(true)
         })
     }
@@ -314,6 +321,7 @@ impl KvEngine {
         draft: &Draft,
         address: u64,
         over: Over,
+        value: Value<'_>,
         at_ps: &mut u64,
     ) {
         let shape = Shape::new(draft.kind, draft.key.len(), draft.value_len);
@@ -324,9 +332,10 @@ impl KvEngine {
         self.next_seq.pass(draft.seq);
         self.unsaved.add_with_gaps(charge(bytes), self.log.counters().wasted_bytes);
         let entry = Entry::new(&draft.key, shape, address, draft.seq);
+        let value = value.if_copied(store.reads_in_any_order());
         match over {
-            Over::Unknown => self.index.enter(entry, &mut self.log),
-            Over::Known(old) => self.index.insert_over(entry, old.as_ref(), &mut self.log),
+            Over::Unknown => self.index.enter(entry, value, &mut self.log),
+            Over::Known(old) => self.index.insert_over(entry, value, old.as_ref(), &mut self.log),
         }
         if self.has_work() {
             self.tend(store, bytes, at_ps);

@@ -20,6 +20,7 @@ use crate::error::KvError;
 use crate::index::Index;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
+use crate::index::short_values::Value;
 use crate::layout::Layout;
 use crate::lookup_hints::LookupHints;
 use crate::options::KvOptions;
@@ -265,7 +266,8 @@ pub(super) fn take(
         && preamble.shape.kind() != Kind::Void
         && let Some(address) = log.address(stream, position)
     {
-        index.insert(Entry::new(&preamble.key, preamble.shape, address, preamble.seq), log);
+        let entry = Entry::new(&preamble.key, preamble.shape, address, preamble.seq);
+        index.insert(entry, Value::Unknown, log);
         recovery.records += 1;
         recovery.record_bytes += preamble.shape.record_bytes();
     }

@@ -115,11 +115,11 @@ impl KvEngine {
         let mut entries = Vec::new();
         let (tables, _, _) = self.index.places();
         for table in tables.into_iter().flatten() {
-            let mut walk = table.walk(None);
-            let mut before = usize::MAX;
-            while entries.len() != before {
-                before = entries.len();
-                table.next(&mut walk, &mut entries, 4096, 0);
+            let (mut walk, mut numbers) = (table.walk(None), Vec::new());
+            table.next(&mut walk, &mut numbers, 4096, 0);
+            while !numbers.is_empty() {
+                entries.extend(numbers.iter().filter_map(|number| table.entry(*number as usize)));
+                table.next(&mut walk, &mut numbers, 4096, 0);
             }
         }
         entries

@@ -3,16 +3,20 @@
 //! A scan first selects its pairs from the index alone, by their lengths, and then reads their records. While one is read,
 //! those behind it are prefetched.
 
+use std::hint::black_box;
 use std::mem;
 
 use byway_flash::{Cause, FlashReads};
 use byway_spec::Key;
 use byway_spec::vendor::KeyRange;
+use byway_sys::cacheline::LINE_BYTES;
 
 use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::entry::Entry;
+use crate::index::in_ram::ValueIn;
 use crate::index::key_order::KeyOrder;
+use crate::index::short_values::COPY_MAX_BYTES;
 use crate::list::Visit;
 use crate::store::PageStore;
 use crate::value_log::read::{Sought, Wanted};
@@ -21,6 +25,8 @@ use crate::value_log::shared::{PeekedRecord, Records};
 
 /// Small records that are prefetched together.
 const GROUP: usize = 16;
+/// Copies of values that are brought into the cache together.
+const COPIES_TOUCHED: usize = 128;
 /// Longer records that are prefetched ahead of the one that is read.
 const LONG_AHEAD: usize = 8;
 /// Bytes of a small record, at most.
@@ -48,12 +54,15 @@ struct Selected {
     address: u64,
     shape: Shape,
     value_bytes: u32,
+    value_in: ValueIn,
 }
 
 impl Selected {
     #[inline]
-    fn of(entry: &Entry, value_bytes: u32) -> Self {
-        Self { number: entry.number(), address: entry.address(), shape: entry.shape(), value_bytes }
+    fn of(entry: &Entry, value_in: ValueIn, value_bytes: u32) -> Self {
+        let (number, address, shape) = (entry.number(), entry.address(), entry.shape());
+        let value_in = if entry.has_copy() { value_in } else { ValueIn::Log };
+        Self { number, address, shape, value_bytes, value_in }
     }
 
     #[inline]
@@ -157,7 +166,7 @@ impl KvEngine {
         selection.pairs.clear();
         selection.pairs.reserve(expected.min(RESERVED_PAIRS));
         let (mut is_end, mut resume, mut passed) = (true, None, 0);
-        let each = |entry: &Entry| {
+        let each = |entry: &Entry, value_in| {
             if range.bound.is_some() && !range.is_within_bound(&entry.key()) {
                 return false;
             }
@@ -178,7 +187,7 @@ impl KvEngine {
                 is_end = false;
                 return false;
             };
-            selection.pairs.push(Selected::of(entry, value_bytes));
+            selection.pairs.push(Selected::of(entry, value_in, value_bytes));
             true
         };
         self.index.visit(store, visit, each, at_ps)?;
@@ -201,6 +210,7 @@ impl KvEngine {
         let pairs = mem::take(&mut selection.pairs);
         let mut done = 0;
         let failed = loop {
+            done += self.read_copies(store, &pairs[done..], &mut into);
             done += self.read_small(store, &pairs[done..], &mut into);
             match self.read_others(store, &pairs, &mut done, &mut into, at_ps) {
                 Ok(()) if done < pairs.len() => {}
@@ -216,6 +226,43 @@ impl KvEngine {
             }
             None => Ok(done),
         }
+    }
+
+    /// Hands over the first of these pairs, as long as there are copies of their values; how many.
+    fn read_copies<S: PageStore>(
+        &self,
+        store: &S,
+        pairs: &[Selected],
+        into: &mut impl FnMut(ScanPart<'_>),
+    ) -> usize {
+        if !store.reads_in_any_order() {
+            return 0;
+        }
+        let mut done = 0;
+        for group in pairs.chunks(COPIES_TOUCHED) {
+            self.touch_copies(group);
+            for pair in group {
+                let value_len = pair.shape.value_len();
+                let copy = self.index.copy_of(pair.value_in, value_len);
+                let wanted = copy.and_then(|copy| copy.get(..pair.value_bytes as usize));
+                let Some(value) = wanted else { return done };
+                into(ScanPart::Whole { key: pair.key(), value_len, value });
+                done += 1;
+            }
+        }
+        done
+    }
+
+    /// Brings copies of values into the processor's cache: by loads, as of many prefetches some are dropped. As little as can be is
+    /// done for each, since that many more of them overlap.
+    #[inline(never)]
+    fn touch_copies(&self, pairs: &[Selected]) {
+        let touch = |len: u32| {
+            let byte = |pair: &Selected| self.index.copy_of(pair.value_in, len)?.last().copied();
+            black_box(pairs.iter().fold(0, |sum, pair| sum ^ byte(pair).unwrap_or_default()));
+        };
+        let longest = pairs.iter().map(|pair| pair.shape.value_len().min(COPY_MAX_BYTES as u32)).max();
+        (1..=longest.unwrap_or_default()).step_by(LINE_BYTES).for_each(touch);
     }
 
     /// Reads the first of these pairs whose records are small and can be read where they lie; how many.

@@ -50,8 +50,8 @@ impl KvEngine {
             }
         };
         let found = match index.peek_in_ram(key, prefetch) {
-            Some(entry) if entry.shape().is_tombstone() => return TryGet::Absent,
-            Some(entry) => Some(Located::of(entry)),
+            Some(found) if found.entry.shape().is_tombstone() => return TryGet::Absent,
+            Some(found) => Some(Located::in_ram(&found)),
             None if index.is_all_in_active() => return TryGet::Absent,
             None => self.try_hint(store, key),
         };
@@ -61,7 +61,7 @@ impl KvEngine {
     /// The same of a key of which a record waits to be taken in. The records of runs are older than any that waits.
     #[cold]
     fn try_waiting<S: PageStore>(&self, store: &S, key: &Key, waiting: Entry, into: &mut [u8]) -> TryGet {
-        let in_ram = self.index.peek_in_ram(key, |_| ()).copied();
+        let in_ram = self.index.peek_in_ram(key, |_| ()).map(|found| *found.entry);
         let newest = in_ram.filter(|in_ram| in_ram.seq() > waiting.seq()).unwrap_or(waiting);
         if newest.shape().is_tombstone() {
             return TryGet::Absent;
@@ -79,6 +79,11 @@ impl KvEngine {
 
     #[inline]
     fn try_read<S: PageStore>(&self, store: &S, key: &Key, found: Located, into: &mut [u8]) -> TryGet {
+        if let Some(copy) = self.copy_of(store, &found) {
+            let len = copy.len().min(into.len());
+            into[..len].copy_from_slice(&copy[..len]);
+            return TryGet::Found { len_bytes: found.len(), flash_bytes: 0 };
+        }
         let (address, shape) = found.place();
         match self.log.peek_sought(store, &Sought { key, address, shape }, into) {
             Some(flash_bytes) => TryGet::Found { len_bytes: found.len(), flash_bytes },

@@ -18,6 +18,7 @@ use byway_sys::Mapping;
 use crate::engine::space::Over;
 use crate::engine::{KvEngine, StoreHow};
 use crate::error::KvError;
+use crate::index::short_values::Value;
 use crate::layout::FIRST_WINDOW;
 use crate::store::PageStore;
 use crate::value_log::SHARED;
@@ -240,7 +241,7 @@ impl KvEngine {
                 let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Dma);
                 let address =
                     engine.log.append_in_place(store, stream_of(window), &draft, start, brought, at_ps)?;
-                engine.enter(store, &draft, address, over, at_ps);
+                engine.enter(store, &draft, address, over, Value::Unknown, at_ps);
                 Ok(())
             });
             match stored {
@@ -339,11 +340,11 @@ impl KvEngine {
             let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Dma);
             let Some(start) = start else {
                 let address = engine.log.append(store, SHARED, &draft, fill, at_ps)?;
-                engine.enter(store, &draft, address, over, at_ps);
+                engine.enter(store, &draft, address, over, Value::Unknown, at_ps);
                 return Ok(None);
             };
             let address = engine.log.append_by_dma(store, stream_of(window), &draft, start, fill, at_ps)?;
-            engine.enter(store, &draft, address, over, at_ps);
+            engine.enter(store, &draft, address, over, Value::Unknown, at_ps);
             let row = engine.note_dma(window, start, record_header_bytes(key.len()) as u64 + value_len)?;
             engine.empty_window(store, window, &mut make_room, at_ps)?;
             Ok(Some(row))

@@ -7,13 +7,15 @@
 //!
 //! The key is big-endian as its bytes are; the rest is little-endian.
 
-use crate::value_log::record::{Kind, Shape};
+use crate::value_log::record::{Kind, SEQ_END, Shape};
 use byway_spec::Key;
 use byway_spec::kv::KEY_MAX_BYTES;
 
 /// Bytes of an entry.
 pub(crate) const ENTRY_BYTES: usize = 32;
 const LOW_48: u64 = (1 << 48) - 1;
+/// The highest bit of the sequence number, which no number has: whether the memtable has a copy of the value. Not on flash.
+const HAS_COPY: u64 = 1 << 63;
 const _: () = assert!(size_of::<Entry>() == ENTRY_BYTES);
 
 /// What the index knows of one key. No entry lies in two cache lines, so that a look at one is one wait.
@@ -29,7 +31,7 @@ impl Entry {
     /// An entry for `key`, whose record has `shape`, the sequence number `seq` and stands at `address`.
     #[inline]
     pub(crate) fn new(key: &Key, shape: Shape, address: u64, seq: u64) -> Self {
-        debug_assert!(address <= LOW_48 && seq <= LOW_48 && shape.key_len() == key.len());
+        debug_assert!(address <= LOW_48 && seq < SEQ_END && shape.key_len() == key.len());
         Self {
             number: key.number(),
             address_seq: address | seq << 48,
@@ -78,7 +80,20 @@ impl Entry {
 
     #[inline]
     pub(crate) fn seq(&self) -> u64 {
-        self.address_seq >> 48 | self.shape_seq >> 32 << 16
+        self.address_seq >> 48 | (self.shape_seq & !HAS_COPY) >> 32 << 16
+    }
+
+    /// Whether the memtable of this entry has a copy of its value.
+    #[inline]
+    pub(crate) fn has_copy(&self) -> bool {
+        self.shape_seq & HAS_COPY != 0
+    }
+
+    /// The same entry, as one with or without a copy.
+    #[inline]
+    pub(crate) fn with_copy(self, has_copy: bool) -> Self {
+        let flag = if has_copy { HAS_COPY } else { 0 };
+        Self { shape_seq: self.shape_seq & !HAS_COPY | flag, ..self }
     }
 
     #[inline]
@@ -91,7 +106,7 @@ impl Entry {
         let mut bytes = [0; ENTRY_BYTES];
         bytes[0..16].copy_from_slice(&self.number.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.address_seq.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.shape_seq.to_le_bytes());
+        bytes[24..32].copy_from_slice(&(self.shape_seq & !HAS_COPY).to_le_bytes());
         bytes
     }
 
@@ -135,10 +150,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_entry_survives_its_encoding(key in proptest::collection::vec(any::<u8>(), 1..17), address in 0..=LOW_48, seq in 0..=LOW_48, len in 0u32..=(16 << 20)) {
+        fn an_entry_survives_its_encoding(key in proptest::collection::vec(any::<u8>(), 1..17), address in 0..=LOW_48, seq in 0..SEQ_END, len in 0u32..=(16 << 20)) {
             let key = Key::new(&key).unwrap();
             let entry = Entry::new(&key, Shape::new(Kind::Value, key.len(), len), address, seq);
-            let back = Entry::decode(&entry.encode());
+            let back = Entry::decode(&entry.with_copy(true).encode());
             prop_assert_eq!(back, entry);
             prop_assert_eq!((back.key(), back.address(), back.seq(), back.shape().value_len()), (key, address, seq, len));
         }

@@ -125,7 +125,7 @@ impl Index {
         store: &mut S,
         seq: u64,
     ) -> Result<(), KvError> {
-        self.active = Memtable::new(self.budget.memtable_entries, self.budget.hash_seed);
+        self.active = self.budget.memtable();
         self.late.clear();
         self.replaced.clear();
         self.frozen = None;
@@ -270,7 +270,7 @@ impl Index {
                 while !table.empty_some(usize::MAX) {}
                 table
             }
-            None => Memtable::new(self.budget.memtable_entries, self.budget.hash_seed),
+            None => self.budget.memtable(),
         }
     }
 

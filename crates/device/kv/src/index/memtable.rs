@@ -10,6 +10,7 @@ use byway_sys::huge::{HugeWords, prefer_huge_pages};
 use crate::index::entry::Entry;
 use crate::index::hints::Hints;
 use crate::index::order::{Order, Walk};
+use crate::index::short_values::{ShortValues, Value};
 use crate::index::slot::{hash_of, number_of, record_line, slot_of, tag_of};
 use byway_spec::Key;
 
@@ -40,9 +41,18 @@ pub(crate) enum Inserted {
     Older,
 }
 
+/// A key's entry as a memtable has it.
+#[derive(Clone, Copy)]
+pub(crate) struct InTable<'a> {
+    pub(crate) entry: &'a Entry,
+    /// Its number, by which the table finds the copy of its value.
+    pub(crate) number: u32,
+}
+
 /// Newest entries by key.
 pub(crate) struct Memtable {
     entries: Vec<Entry>,
+    values: ShortValues,
     /// Open addressing, never more than half full: the line of the record's address (modulo 2³²), tag (8 bits) and entry
     /// number + 1 (24 bits), 0 for none. So record and entry can be asked for at the same time.
     slots: HugeWords,
@@ -59,14 +69,15 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
-    /// A table for `capacity` entries. The seed keeps a peer from choosing keys that collide.
-    pub(crate) fn new(capacity: usize, seed: u64) -> Self {
+    /// A table for `capacity` entries and so many bytes of short values. The seed keeps a peer from choosing keys that collide.
+    pub(crate) fn new(capacity: usize, values_bytes: usize, seed: u64) -> Self {
         let capacity = capacity.clamp(16, MEMTABLE_MAX_ENTRIES);
         let slots = (capacity * 2).next_power_of_two();
         let mut entries = Vec::with_capacity(capacity);
         prefer_huge_pages(entries.spare_capacity_mut());
         Self {
             entries,
+            values: ShortValues::new(values_bytes),
             slots: HugeWords::zeroed(slots),
             mask: slots - 1,
             shift: 64 - slots.trailing_zeros(),
@@ -110,6 +121,7 @@ impl Memtable {
             return true;
         }
         self.settled.clear();
+        self.values.clear();
         if !self.order.empty_some(words / WORDS_PER_NODE + 1) {
             return false;
         }
@@ -165,6 +177,17 @@ impl Memtable {
         self.entries.get(number)
     }
 
+    /// Appends copies of the entries of these numbers.
+    pub(crate) fn copy_to(&self, into: &mut Vec<Entry>, numbers: &[u32]) {
+        into.extend(numbers.iter().map(|number| self.entries[*number as usize]));
+    }
+
+    /// Copies of short values, by entry number.
+    #[inline]
+    pub(crate) fn values(&self) -> &ShortValues {
+        &self.values
+    }
+
     /// Prefetches entry `number`.
     #[inline]
     pub(crate) fn prefetch_at(&self, number: usize) {
@@ -215,30 +238,35 @@ impl Memtable {
 
     #[inline]
     pub(crate) fn get(&self, key: &Key) -> Option<&Entry> {
-        self.get_noting(key, |_| {})
+        self.get_noting(key, |_| {}).map(|found| found.entry)
     }
 
-    /// The entry of a key. `record_at` is called with about where its record is, as [`record_of`](Self::record_of) has it,
-    /// before the entry is looked at.
+    /// The entry of a key. Before it is looked at the copy of its value is prefetched; where the table has no copies, `record_at` is
+    /// called with about where its record is, as [`record_of`](Self::record_of) has it.
     #[inline]
-    pub(crate) fn get_noting(&self, key: &Key, record_at: impl FnMut(u64)) -> Option<&Entry> {
+    pub(crate) fn get_noting(&self, key: &Key, record_at: impl FnMut(u64)) -> Option<InTable<'_>> {
         if self.entries.is_empty() {
             return None;
         }
         match self.find_noting(key, record_at) {
-            Found::At(_, number) => self.entries.get(number),
+            Found::At(_, number) => {
+                self.entries.get(number).map(|entry| InTable { entry, number: number as u32 })
+            }
             Found::Vacant(..) => None,
         }
     }
 
-    /// Puts an entry, unless the table has a newer one of the same key. A full table grows: only recovery does that.
+    /// Puts an entry, with a copy of its value if that is known and short, unless the table has a newer one of the same key. A full
+    /// table grows: only recovery does that.
     #[inline]
-    pub(crate) fn insert(&mut self, entry: Entry) -> Inserted {
+    pub(crate) fn insert(&mut self, entry: Entry, value: Value<'_>) -> Inserted {
         match self.find(&entry.key()) {
-            Found::At(slot, number) => self.replace(slot, number, entry),
+            Found::At(slot, number) => self.replace(slot, number, entry, value),
             Found::Vacant(slot, tag) => {
-                self.slots[slot] = slot_of(&entry, tag, self.entries.len());
-                self.entries.push(entry);
+                let number = self.entries.len();
+                self.slots[slot] = slot_of(&entry, tag, number);
+                let has_copy = self.values.push(number, value.bytes());
+                self.entries.push(entry.with_copy(has_copy));
                 if self.entries.len() * 2 > self.slot_count() {
                     self.grow();
                 }
@@ -284,20 +312,24 @@ impl Memtable {
         }
     }
 
-    /// Appends the next entries of a walk in descending order to `into`: at least one and at most `most`, if there are any.
-    pub(crate) fn previous(&mut self, walk: &mut Walk, into: &mut Vec<Entry>, most: usize) {
-        self.order.previous(&self.entries, walk, into, most);
+    /// The numbers of the next entries of a walk in descending order: at least one and at most `most`, if there are any.
+    pub(crate) fn previous(&mut self, walk: &mut Walk, numbers: &mut Vec<u32>, most: usize) {
+        numbers.clear();
+        numbers.extend(self.order.previous(&self.entries, walk, most));
     }
 
-    /// Appends the next entries of a walk to `into`: at least one and at most `most`, if there are any. Prefetches `ahead` more.
-    pub(crate) fn next(&mut self, walk: &mut Walk, into: &mut Vec<Entry>, most: usize, ahead: usize) {
-        self.order.next(&self.entries, walk, into, most, ahead);
+    /// The numbers of the next entries of a walk: at least one and at most `most`, if there are any. Prefetches `ahead` entries
+    /// behind these: they lie anywhere in memory.
+    pub(crate) fn next(&mut self, walk: &mut Walk, numbers: &mut Vec<u32>, most: usize, ahead: usize) {
+        numbers.clear();
+        numbers.extend(self.order.next(&self.entries, walk, most));
+        self.order.behind(walk).take(ahead).for_each(|number| self.prefetch_at(number as usize));
     }
 
     /// About where the record of a key of this hash is: in the 64 bytes at the address, or behind them; or, seldom, somewhere
-    /// else. Prefetches the entry, which knows, and gives its number.
+    /// else; not said where the table has copies of values. Prefetches the entry, which knows, and the copy; gives the entry's number.
     #[inline]
-    pub(crate) fn record_of(&self, hash: u64) -> Option<(usize, u64)> {
+    pub(crate) fn record_of(&self, hash: u64) -> Option<(usize, Option<u64>)> {
         if self.entries.is_empty() {
             return None;
         }
@@ -308,23 +340,27 @@ impl Memtable {
             let number = number_of(held)?;
             if tag_of(held) == hash as u8 {
                 prefetch(&self.entries, number);
-                return Some((number, record_line(held)));
+                if self.values.are_there() {
+                    self.values.prefetch(number);
+                    return Some((number, None));
+                }
+                return Some((number, Some(record_line(held))));
             }
             slot = (slot + 1) & mask;
         }
     }
 
-    /// The numbers of the next entries of a walk, as [`next`](Self::next) takes them.
-    pub(crate) fn next_numbers(&mut self, walk: &mut Walk, most: usize) -> impl Iterator<Item = u32> {
-        self.order.next_numbers(&self.entries, walk, most)
-    }
-
-    fn replace(&mut self, slot: usize, number: usize, entry: Entry) -> Inserted {
+    fn replace(&mut self, slot: usize, number: usize, entry: Entry, value: Value<'_>) -> Inserted {
         let old = self.entries[number];
         if old.seq() > entry.seq() {
             return Inserted::Older;
         }
-        self.entries[number] = entry;
+        let has_copy = match value {
+            Value::Bytes(bytes) => self.values.replace(number, bytes),
+            Value::Unchanged => old.has_copy() && old.shape() == entry.shape(),
+            Value::Unknown => false,
+        };
+        self.entries[number] = entry.with_copy(has_copy);
         self.slots[slot] = slot_of(&entry, tag_of(self.slots[slot]), number);
         Inserted::Replaced(old)
     }
@@ -344,7 +380,10 @@ impl Memtable {
             let held = self.slots[slot];
             let Some(number) = number_of(held) else { return Found::Vacant(slot, tag) };
             if tag_of(held) == tag {
-                record_at(record_line(held));
+                match self.values.are_there() {
+                    true => self.values.prefetch(number),
+                    false => record_at(record_line(held)),
+                }
                 if self.entries[number].is_of(key) {
                     return Found::At(slot, number);
                 }
@@ -384,125 +423,4 @@ enum Found {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::value_log::record::{Kind, Shape};
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    fn entry(key: u16, seq: u64) -> Entry {
-        let key = Key::new(&key.to_be_bytes()).unwrap();
-        Entry::new(&key, Shape::new(Kind::Value, 2, 1), 0, seq)
-    }
-
-    fn keys_from(table: &mut Memtable, start: Option<u16>, most: usize) -> Vec<Key> {
-        let start = start.map(|s| Key::new(&s.to_be_bytes()).unwrap());
-        let (mut walk, mut entries) = (table.walk(start.as_ref()), Vec::new());
-        loop {
-            let before = entries.len();
-            table.next(&mut walk, &mut entries, most, most);
-            if entries.len() == before {
-                return entries.iter().map(Entry::key).collect();
-            }
-            assert!(entries.len() - before <= most);
-        }
-    }
-
-    #[test]
-    fn keys_of_one_number_and_every_length_are_listed_in_order() {
-        let mut table = Memtable::new(16, 3);
-        let mut keys: Vec<Key> = Vec::new();
-        for first in 0..200u8 {
-            keys.extend((1..17).map(|len| Key::new(&[&[first][..], &[0; 16]].concat()[..len]).unwrap()));
-        }
-        for (seq, key) in keys.iter().rev().enumerate() {
-            table.insert(Entry::new(key, Shape::new(Kind::Value, key.len(), 1), 0, seq as u64));
-        }
-        assert_eq!(keys_from(&mut table, None, 100), keys);
-    }
-
-    #[test]
-    fn keys_that_share_most_bytes_or_lie_at_doubling_distances_are_listed_in_order() {
-        let mut table = Memtable::new(16, 3);
-        let shared = (0..3000u16).map(|n| [&[7; 14][..], &n.wrapping_mul(40_503).to_be_bytes()].concat());
-        let distant =
-            (0..128).flat_map(|bit| (0..20).map(move |n| (1u128 << bit).wrapping_add(n) | 1 << 124));
-        let mut keys: Vec<Key> = shared.map(|key| Key::new(&key).unwrap()).collect();
-        keys.extend(distant.map(|number| Key::new(&number.to_be_bytes()).unwrap()));
-        for (seq, key) in keys.iter().enumerate() {
-            table.insert(Entry::new(key, Shape::new(Kind::Value, key.len(), 1), 0, seq as u64));
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        assert_eq!(keys_from(&mut table, None, 100), keys);
-    }
-
-    #[test]
-    fn an_older_record_never_replaces_a_newer_one() {
-        let mut table = Memtable::new(16, 0);
-        assert_eq!(table.insert(entry(1, 9)), Inserted::New);
-        assert_eq!(table.insert(entry(1, 8)), Inserted::Older);
-        assert_eq!(table.insert(entry(1, 10)), Inserted::Replaced(entry(1, 9)));
-    }
-
-    #[test]
-    fn a_table_given_more_than_it_was_made_for_still_finds_everything() {
-        let mut table = Memtable::new(16, 1);
-        (0..5000).for_each(|k| assert_eq!(table.insert(entry(k, 1)), Inserted::New));
-        assert!((0..5000).all(|k| table.get(&entry(k, 1).key()).is_some()));
-        assert!(table.get(&entry(5000, 1).key()).is_none());
-    }
-
-    #[test]
-    fn a_table_that_was_emptied_in_steps_knows_nothing_of_what_was_in_it() {
-        for (count, words) in [(40u16, 64), (40, 6400), (900, 64), (900, usize::MAX)] {
-            let mut table = Memtable::new(2000, 5);
-            for round in 0..3 {
-                (0..count).for_each(|k| assert_eq!(table.insert(entry(k, round)), Inserted::New));
-                table.walk(None);
-                while !table.empty_some(words) {}
-                assert!(table.is_emptied() && table.len() == 0);
-                assert!((0..count).all(|k| table.get(&entry(k, 0).key()).is_none()));
-                assert!(table.slots.iter().all(|slot| *slot == 0));
-                assert!(keys_from(&mut table, None, 100).is_empty());
-            }
-        }
-    }
-
-    #[test]
-    fn a_table_that_expects_few_entries_is_full_early_and_one_that_gets_more_still_finds_them() {
-        let mut table = Memtable::new(20_000, 5);
-        for (expected, most) in [(100, 512), (5000, 16_384), (3, 512), (1 << 40, 20_000)] {
-            table.set_expected_entries(expected);
-            (0..most - 1).for_each(|k| assert_eq!(table.insert(entry(k, 1)), Inserted::New));
-            assert!(!table.is_full_with(0) && table.is_full_with(1));
-            (most - 1..25_000).for_each(|k| assert_eq!(table.insert(entry(k, 1)), Inserted::New));
-            assert!((0..25_000).all(|k| table.get(&entry(k, 1).key()).is_some()));
-            table.set_expected_entries(10);
-            while !table.empty_some(640) {}
-            assert!(table.slots.iter().all(|slot| *slot == 0));
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_memtable_is_a_sorted_map(ops in proptest::collection::vec((0u16..3000, any::<bool>()), 1..3000), start: u16, most in 1usize..300) {
-            let (mut table, mut model) = (Memtable::new(1000, 7), BTreeMap::new());
-            for (seq, (key, list)) in ops.into_iter().enumerate() {
-                table.insert(entry(key, seq as u64));
-                model.insert(entry(key, 0).key(), seq as u64);
-                if list {
-                    table.walk(Some(&entry(key, 0).key()));
-                }
-            }
-            for (key, seq) in &model {
-                prop_assert_eq!(table.get(key).unwrap().seq(), *seq);
-            }
-            prop_assert_eq!(keys_from(&mut table, None, most), model.keys().copied().collect::<Vec<_>>());
-            let start = start % 3000;
-            let from = Key::new(&start.to_be_bytes()).unwrap();
-            prop_assert_eq!(keys_from(&mut table, Some(start), most), model.range(from..).map(|(k, _)| *k).collect::<Vec<_>>());
-        }
-    }
-}
+mod tests;

@@ -156,10 +156,9 @@ impl Flush {
 
     /// Takes the numbers of the next entries, and has the memory come that each will need.
     fn take_batch(&mut self, table: &mut Memtable, hints: &Hints) {
-        self.batch.clear();
         (self.at, self.settled_to) = (0, 0);
         let walk = self.walk.get_or_insert_with(|| table.walk(None));
-        self.batch.extend(table.next_numbers(walk, BATCH_ENTRIES));
+        table.next(walk, &mut self.batch, BATCH_ENTRIES, 0);
         self.batch.iter().for_each(|&n| table.prefetch_at(n as usize));
         let hashes = self.batch.iter().filter_map(|&n| table.hash_at(n as usize));
         hashes.for_each(|hash| hints.prefetch(hash));

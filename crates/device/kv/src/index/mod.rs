@@ -9,18 +9,21 @@ pub(crate) mod cache;
 pub(crate) mod entry;
 pub(crate) mod filter;
 pub(crate) mod hints;
+pub(crate) mod in_ram;
 mod jobs;
 pub(crate) mod key_order;
 pub(crate) mod manifest;
 pub(crate) mod memtable;
 pub(crate) mod merge;
 mod merging;
+pub(crate) mod new_entries;
 pub(crate) mod order;
 pub(crate) mod page;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod settle;
 pub(crate) mod share;
+pub(crate) mod short_values;
 pub(crate) mod slot;
 pub(crate) mod tournament;
 
@@ -40,9 +43,11 @@ use manifest::Manifest;
 use memtable::{Inserted, MEMTABLE_ENTRY_BYTES, Memtable};
 use merge::{Flush, Merge};
 use merging::NeededSegments;
+use new_entries::NewEntries;
 use page::PageShape;
 use run::Run;
 use share::Filled;
+use short_values::Value;
 use slot::hash_of;
 
 /// Entries that enter the memtable together.
@@ -60,6 +65,8 @@ struct Frozen {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexBudget {
     pub(crate) memtable_entries: usize,
+    /// Of copies of short values beside the entries of a memtable.
+    pub(crate) values_bytes: usize,
     pub(crate) cache_bytes: usize,
     pub(crate) hash_seed: u64,
 }
@@ -86,7 +93,7 @@ pub(crate) struct Index {
     budget: IndexBudget,
     active: Memtable,
     /// Entries newer than those of the active memtable, which they enter together: their memory has come by then.
-    late: Vec<Entry>,
+    late: NewEntries,
     /// Entries that were replaced and still count as alive.
     replaced: Vec<Entry>,
     frozen: Option<Frozen>,
@@ -120,14 +127,20 @@ pub(crate) struct Index {
     counters: IndexCounters,
 }
 
+impl IndexBudget {
+    fn memtable(&self) -> Memtable {
+        Memtable::new(self.memtable_entries, self.values_bytes, self.hash_seed)
+    }
+}
+
 impl Index {
     pub(crate) fn new(manifest: Manifest, home: &Home, layout: &Layout, budget: IndexBudget) -> Self {
         let pages = PageCache::new(home, layout.page_bytes, budget.cache_bytes);
         let hints = Hints::new(layout.extent_bytes(), budget.cache_bytes / 2);
         Self {
             budget,
-            active: Memtable::new(budget.memtable_entries, budget.hash_seed),
-            late: Vec::with_capacity(LATE_ENTRIES),
+            active: budget.memtable(),
+            late: NewEntries::new(),
             replaced: Vec::with_capacity(LATE_ENTRIES),
             frozen: None,
             spare: None,
@@ -230,6 +243,7 @@ impl Index {
     pub(crate) fn ram_bytes(&self) -> usize {
         let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.table.len());
         (self.memtable_len() + frozen) * MEMTABLE_ENTRY_BYTES
+            + self.copies_bytes()
             + self.pages.ram_bytes()
             + self.hints.ram_bytes()
     }
@@ -297,22 +311,6 @@ impl Index {
         }
     }
 
-    /// The newest entry of a key that is in RAM, which may be a tombstone. `record_at` is called with about where its record
-    /// is before the entry is looked at.
-    #[inline]
-    pub(crate) fn get_in_ram(&mut self, key: &Key, record_at: impl FnMut(u64)) -> Option<&Entry> {
-        self.catch_up();
-        self.active.get_noting(key, record_at).or_else(|| self.frozen.as_ref()?.table.get(key))
-    }
-
-    /// The same by shared reference.
-    #[inline]
-    pub(crate) fn peek_in_ram(&self, key: &Key, record_at: impl FnMut(u64)) -> Option<&Entry> {
-        let late = self.late.iter().rev().find(|entry| entry.is_of(key));
-        let in_active = late.or_else(|| self.active.get_noting(key, record_at));
-        in_active.or_else(|| self.frozen.as_ref()?.table.get(key))
-    }
-
     /// Where the newest record of a key that is not in RAM is said to be: the record knows better.
     #[inline]
     pub(crate) fn hint(&self, key: &Key) -> Option<u64> {
@@ -355,19 +353,19 @@ impl Index {
     /// Enters a record of which it is unknown what it replaces. What it replaces in RAM is no longer alive: that is found out a
     /// little later, when several entries are looked for together.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, entry: Entry, log: &mut ValueLog) {
+    pub(crate) fn enter(&mut self, entry: Entry, value: Value<'_>, log: &mut ValueLog) {
         self.active.prefetch(&entry.key());
         count(&entry, log, 1);
-        self.late.push(entry);
+        self.late.push(entry, value);
         if self.late.len() == LATE_ENTRIES {
             self.account(log);
         }
     }
 
-    /// Enters a record. What it replaces in RAM is no longer alive.
-    pub(crate) fn insert(&mut self, entry: Entry, log: &mut ValueLog) -> Inserted {
+    /// Enters a record, with a copy of its value if that is given. What it replaces in RAM is no longer alive.
+    pub(crate) fn insert(&mut self, entry: Entry, value: Value<'_>, log: &mut ValueLog) -> Inserted {
         self.account(log);
-        let inserted = self.active.insert(entry);
+        let inserted = self.active.insert(entry, value);
         if let Inserted::Replaced(old) = &inserted {
             count(old, log, -1);
         }
@@ -388,12 +386,14 @@ impl Index {
 
     #[inline(never)]
     fn enter_late(&mut self) {
-        for entry in self.late.drain(..) {
+        let Self { late, active, replaced, .. } = self;
+        for (entry, value) in late.iter() {
             // A late entry is newer than any in the table.
-            if let Inserted::Replaced(old) = self.active.insert(entry) {
-                self.replaced.push(old);
+            if let Inserted::Replaced(old) = active.insert(entry, value) {
+                replaced.push(old);
             }
         }
+        late.clear();
     }
 
     /// The same, and takes off what was replaced.
@@ -403,8 +403,14 @@ impl Index {
     }
 
     /// Enters a record whose key's newest entry was `old`.
-    pub(crate) fn insert_over(&mut self, entry: Entry, old: Option<&Entry>, log: &mut ValueLog) {
-        if self.insert(entry, log) == Inserted::New {
+    pub(crate) fn insert_over(
+        &mut self,
+        entry: Entry,
+        value: Value<'_>,
+        old: Option<&Entry>,
+        log: &mut ValueLog,
+    ) {
+        if self.insert(entry, value, log) == Inserted::New {
             let number = self.active.len() - 1;
             settle::settle_over(&mut self.active, number, old, Part::Active, &self.manifest, log);
         }
@@ -448,10 +454,10 @@ impl Index {
         Tables { seed: self.budget.hash_seed, slots: self.active.place(), hints: self.hints.place() }
     }
 
-    /// About where the record of a key of this hash is, if the active memtable has one, and the number of its entry, which
-    /// is prefetched.
+    /// The number of the entry of a key of this hash, if the active memtable has one, and about where its record is, as
+    /// [`Memtable::record_of`] has it.
     #[inline]
-    pub(crate) fn record_of(&self, hash: u64) -> Option<(usize, u64)> {
+    pub(crate) fn record_of(&self, hash: u64) -> Option<(usize, Option<u64>)> {
         self.active.record_of(hash)
     }
 

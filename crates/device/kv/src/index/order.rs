@@ -6,7 +6,7 @@
 //! looked at. Puts place the entries that came before them, a few at once, so that no one has ever to sort all of them: a
 //! walk sorts the leaf it enters.
 
-use byway_sys::cacheline::prefetch;
+use byway_sys::cacheline::{LINE_BYTES, prefetch};
 
 use crate::index::entry::Entry;
 use byway_spec::Key;
@@ -15,6 +15,8 @@ use byway_spec::Key;
 const LEAF_ENTRIES: usize = 256;
 /// Leaves of a node before it is split.
 const NODE_LEAVES: usize = 128;
+/// Words of a cache line.
+const WORDS_PER_LINE: usize = LINE_BYTES / size_of::<Word>();
 /// Bits of a word that name the entry.
 const NUMBER_BITS: u32 = 24;
 /// Bits of a word that hold its place.
@@ -154,6 +156,7 @@ impl Order {
         let leaf = last_at_or_below(&self.nodes[node].firsts, start.number());
         self.sort(entries, node, leaf);
         let Leaf { words, scale, .. } = &self.nodes[node].leaves[leaf];
+        (0..words.len()).step_by(WORDS_PER_LINE).for_each(|at| prefetch(words, at));
         let place = scale.place(start.number());
         let from = words.partition_point(|&word| place_of(word) < place);
         let is_before = |word: &Word| entries[number_of(*word) as usize].key() < *start;
@@ -183,18 +186,16 @@ impl Order {
         Walk { node, leaf, at: leaves[leaf].words.len() }
     }
 
-    /// Appends the entries before a place to `into` in descending order, at least one and at most `most` if there are any,
-    /// and goes before them.
+    /// The numbers of the entries before a place in descending order, at least one and at most `most` if there are any. Goes
+    /// before them.
     pub(crate) fn previous(
         &mut self,
         entries: &[Entry],
         walk: &mut Walk,
-        into: &mut Vec<Entry>,
         most: usize,
-    ) {
-        while walk.at == 0 {
+    ) -> impl Iterator<Item = u32> {
+        while walk.at == 0 && (walk.node, walk.leaf) != (0, 0) {
             *walk = match (walk.node, walk.leaf) {
-                (0, 0) => return,
                 (node, 0) => self.end_of_node(node - 1),
                 (node, leaf) => {
                     let leaf = leaf - 1;
@@ -204,11 +205,9 @@ impl Order {
         }
         self.sort(entries, walk.node, walk.leaf);
         let words = &self.nodes[walk.node].leaves[walk.leaf].words;
-        let from = walk.at.saturating_sub(most);
-        let wanted = &words[from..walk.at];
-        wanted.iter().for_each(|word| prefetch(entries, number_of(*word) as usize));
-        into.extend(wanted.iter().rev().map(|word| entries[number_of(*word) as usize]));
-        walk.at = from;
+        let to = walk.at;
+        walk.at = to.saturating_sub(most);
+        words[walk.at..to].iter().rev().map(|word| number_of(*word))
     }
 
     /// Nodes of leaves.
@@ -227,39 +226,22 @@ impl Order {
         is_empty
     }
 
-    /// Appends the next entries behind a place to `into`, at least one and at most `most` if there are any, and goes past
-    /// them. `ahead` entries behind them are prefetched: they lie anywhere in memory.
+    /// The numbers of the next entries behind a place, at least one and at most `most` if there are any. Goes past them.
     pub(crate) fn next(
-        &mut self,
-        entries: &[Entry],
-        walk: &mut Walk,
-        into: &mut Vec<Entry>,
-        most: usize,
-        ahead: usize,
-    ) {
-        let words = self.next_words(entries, walk, most);
-        into.extend(words.iter().map(|word| entries[number_of(*word) as usize]));
-        if ahead > 0 {
-            let behind = self.words_behind(walk).take(ahead);
-            behind.for_each(|word| prefetch(entries, number_of(*word) as usize));
-        }
-    }
-
-    /// The words behind a place in its leaf and in the one after it.
-    fn words_behind(&self, walk: &Walk) -> impl Iterator<Item = &Word> {
-        let here = self.leaf(walk.node, walk.leaf).and_then(|leaf| leaf.words.get(walk.at..));
-        let after = self.leaf(walk.node, walk.leaf + 1).or_else(|| self.leaf(walk.node + 1, 0));
-        here.into_iter().flatten().chain(after.into_iter().flat_map(|leaf| &leaf.words))
-    }
-
-    /// The numbers of the next entries behind a place, as [`next`](Self::next) takes them.
-    pub(crate) fn next_numbers(
         &mut self,
         entries: &[Entry],
         walk: &mut Walk,
         most: usize,
     ) -> impl Iterator<Item = u32> {
         self.next_words(entries, walk, most).iter().map(|word| number_of(*word))
+    }
+
+    /// The numbers of entries behind a place, in its leaf and in the one after it. Not sorted before their leaf is entered.
+    pub(crate) fn behind(&self, walk: &Walk) -> impl Iterator<Item = u32> {
+        let here = self.leaf(walk.node, walk.leaf).and_then(|leaf| leaf.words.get(walk.at..));
+        let after = self.leaf(walk.node, walk.leaf + 1).or_else(|| self.leaf(walk.node + 1, 0));
+        let words = here.into_iter().flatten().chain(after.into_iter().flat_map(|leaf| &leaf.words));
+        words.map(|word| number_of(*word))
     }
 
     fn next_words(&mut self, entries: &[Entry], walk: &mut Walk, most: usize) -> &[Word] {

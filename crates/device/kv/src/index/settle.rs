@@ -172,7 +172,7 @@ impl Index {
     pub(crate) fn recount<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) {
         let (mut live, mut keys) = (vec![0; log.layout().segments], 0);
         let (replay_from, segments) = (self.manifest.replay_from.clone(), log.segments());
-        let add = |entry: &Entry| {
+        let add = |entry: &Entry, _| {
             let is_value = entry.shape().kind() == Kind::Value;
             keys += u64::from(is_value);
             if is_value && segments.is_of_checkpoint(entry.address(), &replay_from) {

@@ -144,7 +144,7 @@ impl<'a> ScanResult<'a> {
         let front = ScanPair::bytes(key.len(), 0);
         let room = self.room(PAIR_FRONT_BYTES + moved);
         write_front(room, key, value_len, moved as u32);
-        room[front..front + moved].copy_from_slice(value);
+        copy_short(&mut room[front..front + moved], value);
         (self.pair_at, self.len) = (at, at + front + moved);
     }
 
@@ -203,6 +203,27 @@ impl<'a> ScanResult<'a> {
         let bytes = &mut self.bytes[..self.len];
         bytes[..size_of::<ScanHeader>()].copy_from_slice(head.as_bytes());
         bytes
+    }
+}
+
+/// Copies bytes, most often few: without a call for up to 64, by pieces of known size that may overlap.
+#[inline]
+fn copy_short(into: &mut [u8], from: &[u8]) {
+    match from.len() {
+        16..=32 => copy_ends::<16>(into, from),
+        33..=64 => copy_ends::<32>(into, from),
+        _ => into.copy_from_slice(from),
+    }
+}
+
+/// Copies the first `N` bytes and the last: all of them, if there are up to twice as many.
+#[inline]
+fn copy_ends<const N: usize>(into: &mut [u8], from: &[u8]) {
+    if let (Some(into), Some(from)) = (into.first_chunk_mut::<N>(), from.first_chunk()) {
+        *into = *from;
+    }
+    if let (Some(into), Some(from)) = (into.last_chunk_mut::<N>(), from.last_chunk()) {
+        *into = *from;
     }
 }
 

@@ -9,6 +9,7 @@ use crate::engine::compaction::{Budget, is_of_place};
 use crate::engine::space::charge;
 use crate::error::KvError;
 use crate::index::entry::Entry;
+use crate::index::short_values::Value;
 use crate::store::PageStore;
 use crate::value_log::packing::Placement;
 use crate::value_log::read::Wanted;
@@ -390,7 +391,7 @@ impl KvEngine {
         let entry = Entry::new(&draft.key, old.shape(), address, draft.seq);
         let bytes = old.shape().record_bytes();
         self.unsaved.add(charge(bytes));
-        self.index.insert_over(entry, Some(old), &mut self.log);
+        self.index.insert_over(entry, Value::Unchanged, Some(old), &mut self.log);
         self.index.earn();
         self.compaction.counters.moved_records += 1;
         self.compaction.counters.moved_bytes += bytes;

@@ -25,6 +25,8 @@ use crate::engine::{KvEngine, StoreHow};
 use crate::error::KvError;
 use crate::features::Features;
 use crate::index::entry::Entry;
+use crate::index::new_entries::NewEntries;
+use crate::index::short_values::{COPY_MAX_BYTES, Value};
 use crate::layout::FIRST_WINDOW;
 use crate::store::PageStore;
 use crate::value_log::lease::Lease;
@@ -87,7 +89,7 @@ pub(crate) struct Leases {
     /// Bytes of the capacity set aside for active leases.
     charged_out: u64,
     /// Room for records that are taken in.
-    taken: Vec<Entry>,
+    taken: NewEntries,
 }
 
 impl Leases {
@@ -99,7 +101,7 @@ impl Leases {
             is_quiet: true,
             records_out: 0,
             charged_out: 0,
-            taken: Vec::new(),
+            taken: NewEntries::new(),
         }
     }
 
@@ -280,7 +282,7 @@ impl KvEngine {
             let over = engine.admit_to(store, key, value_len, StoreHow::default(), reach, at_ps)?;
             let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Packed);
             let address = engine.log.append_behind_lease(store, stream, &draft, value, at_ps)?;
-            engine.enter(store, &draft, address, over, at_ps);
+            engine.enter(store, &draft, address, over, Value::short(value), at_ps);
             if engine.leases.is_to_be_renewed(window) {
                 engine.renew_lease(store, window, at_ps);
             }
@@ -332,15 +334,18 @@ impl KvEngine {
     /// Takes in the records that wait now.
     #[inline(never)]
     fn take_in_waiting<S: PageStore>(&mut self, store: &mut S) {
-        let mut taken = std::mem::take(&mut self.leases.taken);
+        let mut taken = std::mem::replace(&mut self.leases.taken, NewEntries::new());
         for at in 0..self.leases.held.len() {
             self.collect(store, self.leases.held[at], &mut taken);
         }
-        for group in taken.chunks(GROUP) {
-            self.take_in_group(store, group);
+        let mut records = taken.iter();
+        for group in taken.entries().chunks(GROUP) {
+            group.iter().for_each(|entry| self.index.prefetch_to_insert(&entry.key()));
+            self.take_in_group(store, records.by_ref().take(group.len()));
         }
+        drop(records);
         // Each pays its share of the work, once the index knows all.
-        for entry in &taken {
+        for entry in taken.entries() {
             if !self.has_work() {
                 break;
             }
@@ -352,12 +357,19 @@ impl KvEngine {
     }
 
     /// Collects the records of a window's lease, and moves the write pointer past them.
-    fn collect<S: PageStore>(&mut self, store: &mut S, window: usize, into: &mut Vec<Entry>) {
+    fn collect<S: PageStore>(&mut self, store: &mut S, window: usize, into: &mut NewEntries) {
         let Self { leases, log, .. } = self;
         let (before, records_out) = (into.len(), &mut leases.records_out);
-        leases.slots[window].collect(into, |lease, records, value_bytes| {
+        let most = if store.reads_in_any_order() { COPY_MAX_BYTES } else { 0 };
+        leases.slots[window].collect(|lease, records, value_bytes| {
             log.pass_leased(store, lease, value_bytes);
-            *records_out -= records;
+            *records_out -= records.len();
+            for entry in records {
+                match (1..=most).contains(&(entry.shape().value_len() as usize)) {
+                    true => into.push_reading(*entry, |room| log.read_leased(store, lease, entry, room)),
+                    false => into.push(*entry, Value::Unknown),
+                }
+            }
         });
         if into.len() > before {
             // A page that cannot be programmed now is tried again before its slot is needed.
@@ -366,14 +378,17 @@ impl KvEngine {
     }
 
     /// Enters records in the index. Of one key, the highest number counts.
-    fn take_in_group<S: PageStore>(&mut self, store: &mut S, group: &[Entry]) {
-        group.iter().for_each(|entry| self.index.prefetch_to_insert(&entry.key()));
+    fn take_in_group<'a, S: PageStore>(
+        &mut self,
+        store: &mut S,
+        group: impl Iterator<Item = (Entry, Value<'a>)>,
+    ) {
         let mut payload_bytes = 0;
-        for entry in group {
+        for (entry, value) in group {
             let shape = entry.shape();
             payload_bytes += shape.key_len() as u64 + u64::from(shape.value_len());
             self.unsaved.add(charge(shape.record_bytes()));
-            self.index.insert(*entry, &mut self.log);
+            self.index.insert(entry, value, &mut self.log);
         }
         store.count_payload(payload_bytes);
     }

@@ -120,12 +120,12 @@ impl Slot {
         }
     }
 
-    /// Takes out the records that wait: `pass` gets the lease, how many there are, and the bytes of their values.
-    pub(super) fn collect(&self, into: &mut Vec<Entry>, pass: impl FnOnce(&Lease, usize, u64)) {
+    /// Takes out the records that wait: `pass` gets the lease, the records, and the bytes of their values.
+    pub(super) fn collect(&self, pass: impl FnOnce(&Lease, &[Entry], u64)) {
         let mut held = self.lock();
         let Some(held) = held.as_mut().filter(|held| !held.records.is_empty()) else { return };
-        pass(&held.lease, held.records.len(), std::mem::take(&mut held.value_bytes));
-        into.append(&mut held.records);
+        pass(&held.lease, &held.records, take(&mut held.value_bytes));
+        held.records.clear();
         self.filter.clear();
     }
 

@@ -73,7 +73,8 @@ pub struct Options {
     pub reads: Reads,
     /// `prefault=`: whether all memory of a RAM disk is taken when it is made.
     pub prefault: bool,
-    /// `memtable=`: RAM of the index entries that are not on flash yet, in bytes; twice that while they are written out.
+    /// `memtable=`: RAM of the index entries that are not on flash yet, in bytes. Copies of their short values take up to 2.1 times as
+    /// much beside; all of it twice while they are written out.
     pub memtable_bytes: usize,
     /// `cache=`: RAM for index pages, in bytes.
     pub cache_bytes: usize,

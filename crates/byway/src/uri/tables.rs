@@ -26,7 +26,7 @@ pub const OPTIONS: [(&str, &str, &str); 29] = [
     ("ring", "ENTRIES", "of a submission ring"),
     ("reads", "mapped|checked", "whether the medium is read as memory, or every read is verified [mapped]"),
     ("prefault", "on|off", "whether memory of a RAM disk is taken at once, not as it is written [off]"),
-    ("memtable", "SIZE", "RAM of index entries not on flash yet [60M]"),
+    ("memtable", "SIZE", "RAM of index entries not on flash yet, beside copies of values [60M]"),
     ("cache", "SIZE", "RAM for pages of the index [64M]"),
     (
         "retention",

@@ -202,7 +202,9 @@ fn visit_one<S: PageStore>(
             }
         }
         left = left.saturating_sub(source.batch.len());
-        source.fill(left.saturating_add(1).min(BATCH_ENTRIES), pages, store, at_ps)?;
+        // More than were expected: then many more may come.
+        let most = if left == 0 { BATCH_ENTRIES } else { left.saturating_add(1).min(BATCH_ENTRIES) };
+        source.fill(most, pages, store, at_ps)?;
     }
     Ok(())
 }

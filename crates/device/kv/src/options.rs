@@ -59,8 +59,9 @@ impl KvOptions {
     /// RAM that an engine may take with these: two memtables with their short values, the cache and what is noted beside it.
     #[must_use]
     pub const fn most_bytes(&self) -> u64 {
-        let entries = (self.memtable_bytes / MEMTABLE_ENTRY_BYTES) as u64;
-        let values_bytes = entries.saturating_mul(VALUE_BYTES_PER_ENTRY as u64);
+        let entries = self.memtable_bytes / MEMTABLE_ENTRY_BYTES;
+        let entries = if entries < MEMTABLE_MAX_ENTRIES { entries } else { MEMTABLE_MAX_ENTRIES };
+        let values_bytes = (entries as u64).saturating_mul(VALUE_BYTES_PER_ENTRY as u64);
         let memtable_bytes = (self.memtable_bytes as u64).saturating_add(values_bytes);
         memtable_bytes.saturating_mul(2).saturating_add(self.cache_bytes as u64)
     }

@@ -6,6 +6,7 @@ use byway_flash::Cause;
 
 use crate::engine::KvEngine;
 use crate::error::KvError;
+use crate::index::Index;
 use crate::index::entry::Entry;
 use crate::index::in_ram::{InRam, ValueIn};
 use crate::store::PageStore;
@@ -25,6 +26,12 @@ pub struct Located {
     address: u64,
     shape: Shape,
     value_in: ValueIn,
+}
+
+/// Bytes of a record that a lookup has prefetched before it knows the entry: none where there are copies of values.
+#[inline]
+pub(super) fn asked_bytes(index: &Index) -> u64 {
+    if index.has_copies() { 0 } else { RECORD_START_BYTES }
 }
 
 impl Located {
@@ -88,7 +95,7 @@ impl KvEngine {
         }
         for number in entries.into_iter().flatten() {
             if let Some(entry) = self.index.active_entry(number).filter(|entry| !entry.has_copy()) {
-                self.log.prefetch_rest(store, entry.address(), entry.shape(), RECORD_START_BYTES);
+                self.log.prefetch_rest(store, entry.address(), entry.shape(), asked_bytes(&self.index));
             }
         }
     }
@@ -157,7 +164,7 @@ impl KvEngine {
             Some(located) if located.shape.is_tombstone() => None,
             Some(located) => {
                 if !was_prefetched && located.value_in == ValueIn::Log {
-                    log.prefetch_rest(store, located.address, located.shape, RECORD_START_BYTES);
+                    log.prefetch_rest(store, located.address, located.shape, asked_bytes(index));
                 }
                 Some(located)
             }
@@ -197,6 +204,7 @@ impl KvEngine {
     }
 
     /// The copy of a value, where reading its record takes no modelled time and disturbs nothing.
+    /// The memtables are those in which it was found.
     #[inline]
     pub(super) fn copy_of<S: PageStore>(&self, store: &S, found: &Located) -> Option<&[u8]> {
         self.index.copy_of(found.value_in, found.len()).filter(|_| store.reads_in_any_order())

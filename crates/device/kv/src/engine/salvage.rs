@@ -128,7 +128,7 @@ impl KvEngine {
     /// Whether a get finds this entry; `None` where the index cannot say.
     pub(crate) fn is_found<S: PageStore>(&mut self, store: &mut S, entry: &Entry) -> Option<bool> {
         match self.index.get(&entry.key(), store, &mut 0) {
-            Ok(Some(found)) => Some(found == *entry),
+            Ok(Some(found)) => Some(found.has_record_of(entry)),
             Ok(None) => Some(true),
             Err(_) => None,
         }
@@ -202,7 +202,7 @@ impl Salvage {
         });
         for (key, entry) in &guessed {
             add(&mut self.found, engine, entry, 1);
-            let is_of_log = of_index.get(key) != Some(entry);
+            let is_of_log = !of_index.get(key).is_some_and(|known| known.has_record_of(entry));
             self.found_keys += u64::from(is_of_log && entry.shape().kind() == Kind::Value);
         }
         unseen.extend(guessed.keys().copied());

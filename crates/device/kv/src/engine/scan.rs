@@ -1,7 +1,7 @@
 //! Scanning: pairs of a range in key order.
 //!
-//! A scan first selects its pairs from the index alone, by their lengths, and then reads their records. While one is read,
-//! those behind it are prefetched.
+//! A scan first selects its pairs from the index alone, by their lengths, and then reads their values: copies that memtables have, or
+//! records. While one is read, those behind it are prefetched.
 
 use std::hint::black_box;
 use std::mem;
@@ -253,15 +253,17 @@ impl KvEngine {
         done
     }
 
-    /// Brings copies of values into the processor's cache: by loads, as of many prefetches some are dropped. As little as can be is
-    /// done for each, since that many more of them overlap.
+    /// Brings the first of these pairs' copies into the processor's cache: by loads, as some of many prefetches would be dropped. The
+    /// loop is short so that many loads overlap.
     #[inline(never)]
     fn touch_copies(&self, pairs: &[Selected]) {
         let touch = |len: u32| {
             let byte = |pair: &Selected| self.index.copy_of(pair.value_in, len)?.last().copied();
             black_box(pairs.iter().fold(0, |sum, pair| sum ^ byte(pair).unwrap_or_default()));
         };
-        let longest = pairs.iter().map(|pair| pair.shape.value_len().min(COPY_MAX_BYTES as u32)).max();
+        let copied = pairs.iter().take_while(|pair| pair.value_in != ValueIn::Log).count();
+        let pairs = &pairs[..copied];
+        let longest = pairs.iter().map(|pair| pair.value_bytes.min(COPY_MAX_BYTES as u32)).max();
         (1..=longest.unwrap_or_default()).step_by(LINE_BYTES).for_each(touch);
     }
 

@@ -5,6 +5,7 @@ use byway_spec::Key;
 use crate::engine::KvEngine;
 use crate::engine::get::{Located, RECORD_START_BYTES};
 use crate::index::entry::Entry;
+use crate::index::in_ram::ValueIn;
 use crate::store::PageStore;
 use crate::value_log::read::Sought;
 
@@ -51,7 +52,12 @@ impl KvEngine {
         };
         let found = match index.peek_in_ram(key, prefetch) {
             Some(found) if found.entry.shape().is_tombstone() => return TryGet::Absent,
-            Some(found) => Some(Located::in_ram(&found)),
+            Some(found) => {
+                if !was_prefetched && found.value_in == ValueIn::Log && index.has_copies() {
+                    log.prefetch_rest(store, found.entry.address(), found.entry.shape(), 0);
+                }
+                Some(Located::in_ram(&found))
+            }
             None if index.is_all_in_active() => return TryGet::Absent,
             None => self.try_hint(store, key),
         };

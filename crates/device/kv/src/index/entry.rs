@@ -1,4 +1,4 @@
-//! The index entry: a key and where its newest record is, in 32 bytes, the same in RAM and on flash.
+//! The index entry: a key and where its newest record is, in 32 bytes, the same in RAM and on flash but for one bit.
 //!
 //! ```text
 //! byte 0            16                 22            24      28             32
@@ -66,6 +66,11 @@ impl Entry {
     #[inline]
     pub(crate) fn has_key_of(&self, other: &Self) -> bool {
         self.number == other.number && self.shape().key_len() == other.shape().key_len()
+    }
+
+    /// Whether two entries name one record.
+    pub(crate) fn has_record_of(&self, other: &Self) -> bool {
+        self.address() == other.address() && self.seq() == other.seq() && self.has_key_of(other)
     }
 
     #[inline]

@@ -58,7 +58,13 @@ impl Index {
         })
     }
 
-    /// The copy of a value of so many bytes. Nothing was entered since it was found.
+    /// Whether the active memtable has copies of values: then a lookup prefetches a copy and not the record.
+    #[inline]
+    pub(crate) fn has_copies(&self) -> bool {
+        self.active.values().are_there()
+    }
+
+    /// The copy of a value of so many bytes. The caller has entered nothing since the value was found.
     #[inline]
     pub(crate) fn copy_of(&self, value_in: ValueIn, len: u32) -> Option<&[u8]> {
         match value_in {

@@ -260,6 +260,7 @@ impl Memtable {
     /// table grows: only recovery does that.
     #[inline]
     pub(crate) fn insert(&mut self, entry: Entry, value: Value<'_>) -> Inserted {
+        debug_assert!(value.bytes().is_none_or(|bytes| bytes.len() == entry.shape().value_len() as usize));
         match self.find(&entry.key()) {
             Found::At(slot, number) => self.replace(slot, number, entry, value),
             Found::Vacant(slot, tag) => {

@@ -433,6 +433,14 @@ impl Index {
         self.active.prefetch(key);
     }
 
+    /// Prefetches what insertions of these entries read and change: the lines of all keys, then the entries of those that are there.
+    pub(crate) fn prefetch_to_insert_each(&self, entries: &[Entry]) {
+        entries.iter().for_each(|entry| self.active.prefetch(&entry.key()));
+        for entry in entries {
+            let _ = self.active.record_of(self.hash(&entry.key()));
+        }
+    }
+
     /// Prefetches the memtables' lines for a lookup of `key`.
     #[inline]
     pub(crate) fn prefetch_in_ram(&self, key: &Key) {

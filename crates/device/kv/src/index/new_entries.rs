@@ -39,13 +39,13 @@ impl NewEntries {
         self.entries.push(entry.with_copy(bytes.is_some()));
     }
 
-    /// Adds an entry with a copy of its value, which `read` reads.
-    #[inline]
-    pub(crate) fn push_reading(&mut self, entry: Entry, read: impl FnOnce(&mut [u8])) {
-        let from = self.values.len();
-        self.values.resize(from + entry.shape().value_len() as usize, 0);
-        read(&mut self.values[from..]);
-        self.entries.push(entry.with_copy(true));
+    /// Moves all of `other` behind these.
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        if self.is_empty() {
+            return std::mem::swap(self, other);
+        }
+        self.entries.append(&mut other.entries);
+        self.values.append(&mut other.values);
     }
 
     #[inline]
@@ -88,7 +88,10 @@ mod tests {
         new.push(entry(2, 1), Value::Bytes(b"ab"));
         new.push(entry(9, 2), Value::Unknown);
         new.push(entry(0, 3), Value::Bytes(b""));
-        new.push_reading(entry(1, 4), |room| room.copy_from_slice(b"c"));
+        let mut behind = NewEntries::new();
+        behind.push(entry(1, 4), Value::Bytes(b"c"));
+        new.append(&mut behind);
+        assert!(behind.is_empty());
         let seen: Vec<_> = new.iter().map(|(entry, value)| (entry.seq(), value.bytes())).collect();
         assert_eq!(seen, [(1, Some(&b"ab"[..])), (2, None), (3, Some(&[][..])), (4, Some(b"c"))]);
         new.clear();

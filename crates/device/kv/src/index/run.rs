@@ -31,7 +31,7 @@ pub(crate) struct Run {
     pub(crate) last: Key,
 }
 
-/// Where a data page's filter block is, in 48 bits.
+/// Where a data page's filter block is, in 47 bits.
 pub(crate) fn filter_ref(page: u64, slot: usize) -> u64 {
     page << 8 | slot as u64
 }

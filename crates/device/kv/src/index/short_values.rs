@@ -4,8 +4,8 @@
 //! slot:  0        | 1        | 2        | …       one for each entry from the first one on, all of one length
 //! ```
 //!
-//! An entry whose value is copied [says so](crate::index::entry::Entry::has_copy). The length of the slots is that of the first values that
-//! come, so that each table suits the values of its time.
+//! An entry whose value is copied [says so](crate::index::entry::Entry::has_copy). The length of all slots is chosen with the first value: so
+//! that it fits, and a value of the mean length of those that the table held before.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub(crate) enum Value<'a> {
     Unknown,
     /// Its bytes, to be copied if they are few.
     Bytes(&'a [u8]),
-    /// It is that of the entry before: its record was moved.
+    /// The value is that of the entry which this one replaces: its record was moved.
     Unchanged,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Value<'a> {
         if bytes.len() <= COPY_MAX_BYTES { Self::Bytes(bytes) } else { Self::Unknown }
     }
 
-    /// What is copied of it in an engine that copies short values, or does not.
+    /// The same where values are copied, else nothing.
     #[inline]
     pub(crate) fn if_copied(self, copies_values: bool) -> Self {
         if copies_values { self } else { Self::Unknown }
@@ -87,25 +87,43 @@ impl Captured {
 /// Copies of values by entry number.
 pub(crate) struct ShortValues {
     bytes: Vec<u8>,
-    /// Where slots begin in `bytes`: with a cache line.
+    /// Where slots begin in `bytes`: aligned to a cache line.
     base: usize,
     /// Length of a slot, 0 before the first value.
     slot_bytes: usize,
-    /// Entry of the first slot.
+    /// Number of the entry that has the first slot.
     first: usize,
     budget_bytes: usize,
+    /// How many short values came since the table was empty, and their bytes.
+    seen: u64,
+    seen_bytes: u64,
+    /// Mean length of those that came before.
+    usual_bytes: usize,
 }
 
 impl ShortValues {
     /// No values, with RAM for so many bytes of them.
     pub(crate) fn new(budget_bytes: usize) -> Self {
-        Self { bytes: Vec::new(), base: 0, slot_bytes: 0, first: 0, budget_bytes }
+        Self {
+            bytes: Vec::new(),
+            base: 0,
+            slot_bytes: 0,
+            first: 0,
+            budget_bytes,
+            seen: 0,
+            seen_bytes: 0,
+            usual_bytes: 0,
+        }
     }
 
-    /// Forgets all of them.
+    /// Drops all of them.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         (self.base, self.slot_bytes) = (0, 0);
+        if let Some(mean) = self.seen_bytes.checked_div(self.seen) {
+            self.usual_bytes = mean as usize;
+        }
+        (self.seen, self.seen_bytes) = (0, 0);
     }
 
     /// Whether there may be any.
@@ -125,6 +143,10 @@ impl ShortValues {
         if self.slot_bytes == 0 {
             let Some(value) = value.filter(|_| self.budget_bytes > 0) else { return false };
             self.begin(number, value.len());
+        }
+        if let Some(value) = value {
+            self.seen += 1;
+            self.seen_bytes += value.len() as u64;
         }
         let end = self.bytes.len() + self.slot_bytes;
         if end > self.base + self.budget_bytes || end != self.slot_at(number + 1) {
@@ -178,7 +200,7 @@ impl ShortValues {
     #[cold]
     fn begin(&mut self, number: usize, value_len: usize) {
         self.first = number;
-        self.slot_bytes = value_len.max(1).next_multiple_of(SLOT_GRAIN_BYTES);
+        self.slot_bytes = value_len.max(self.usual_bytes).max(1).next_multiple_of(SLOT_GRAIN_BYTES);
         // Without memory for them there are no copies.
         if self.bytes.capacity() == 0 && self.bytes.try_reserve_exact(self.budget_bytes + LINE_BYTES).is_err()
         {

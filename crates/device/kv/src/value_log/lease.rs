@@ -74,13 +74,6 @@ impl Lease {
 }
 
 impl ValueLog {
-    /// Copies the value of a record that a lease took.
-    pub(crate) fn read_leased<S: PageStore>(&self, store: &S, lease: &Lease, entry: &Entry, into: &mut [u8]) {
-        let position = entry.address().wrapping_sub(lease.to_address);
-        let value_at = position + entry.shape().preamble_bytes() as u64;
-        self.copy_from_window(store, usize::from(lease.stream), value_at, into);
-    }
-
     /// Bytes that a lease has at most.
     pub(crate) fn lease_bytes(&self) -> u64 {
         LEASE_PAGES * self.layout.page_bytes as u64

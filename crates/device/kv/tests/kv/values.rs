@@ -1,7 +1,7 @@
 //! Sizes, pieces, order, options, space and damage, seen from outside.
 
 use crate::common::{Rig, get, key, list, numbered, small, value};
-use byway_kv::{KvError, Packing, Placement, Recovery, StoreHow, VALUE_MAX_BYTES};
+use byway_kv::{KvError, KvOptions, Packing, Placement, Recovery, StoreHow, VALUE_MAX_BYTES};
 
 const DMA: StoreHow = StoreHow { must_exist: false, must_not_exist: false, placement: Placement::Dma };
 
@@ -397,4 +397,32 @@ fn every_flipped_bit_of_the_control_state_is_named_or_harmless() {
             Ok((mut engine, _)) => assert_eq!(list(&mut engine, &mut store, b"").len(), 60, "bit {bit}"),
         }
     }
+}
+
+#[test]
+fn short_value_of_a_memtable_is_read_without_its_record() {
+    let mut rig = Rig::new(8 << 20, KvOptions::default());
+    let lens = [0usize, 1, 32, 100, 256, 257];
+    let lease = rig.engine.open_lease(&mut rig.store).unwrap();
+    // Enough for pages to be programmed: those of open pages are in memory anyway.
+    for n in 0..600 {
+        let len = lens[n as usize % lens.len()];
+        match n / 6 % 2 {
+            0 => rig.put(&numbered(n), &value(n, len)).unwrap(),
+            _ => rig.put_leased(lease, &numbered(n), &value(n, len)).unwrap(),
+        }
+    }
+    rig.engine.take_in(&mut rig.store);
+    let reads_of = |rig: &mut Rig, n: u64| {
+        let before = rig.store.reads;
+        assert_eq!(rig.get(&numbered(n)).unwrap(), value(n, lens[n as usize % lens.len()]));
+        rig.store.reads - before
+    };
+    // The first value was empty: slots have 32 bytes.
+    for n in 0..300 {
+        let len = lens[n as usize % lens.len()];
+        assert_eq!(reads_of(&mut rig, n) > 0, len > 32, "value of {len} bytes");
+    }
+    rig.reopen();
+    assert!(reads_of(&mut rig, 2) > 0, "a replayed record has no copy");
 }

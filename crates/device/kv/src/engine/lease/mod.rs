@@ -26,7 +26,7 @@ use crate::error::KvError;
 use crate::features::Features;
 use crate::index::entry::Entry;
 use crate::index::new_entries::NewEntries;
-use crate::index::short_values::{COPY_MAX_BYTES, Value};
+use crate::index::short_values::Value;
 use crate::layout::FIRST_WINDOW;
 use crate::store::PageStore;
 use crate::value_log::lease::Lease;
@@ -138,9 +138,9 @@ impl Leases {
     }
 
     /// Holds a lease in the slot of its window.
-    fn hold(&mut self, id: LeaseId, lease: Lease) {
+    fn hold(&mut self, id: LeaseId, lease: Lease, copies_values: bool) {
         let slot = &self.slots[id.window()];
-        slot.set(Some((id, lease)));
+        slot.set(Some((id, lease)), copies_values);
         self.held.push(id.window());
         self.stores_until_renewal[id.window()] = 0;
     }
@@ -176,7 +176,7 @@ impl Leases {
 /// A thread may have a handle still: what it stored by it, no engine would take in.
 impl Drop for Leases {
     fn drop(&mut self) {
-        self.slots.iter().for_each(|slot| slot.set(None));
+        self.slots.iter().for_each(|slot| slot.set(None, false));
     }
 }
 
@@ -196,7 +196,8 @@ impl KvEngine {
                 && self.windows_beside(WindowId(*window as u16)) < most
         })?;
         let id = LeaseId::next(window);
-        self.leases.hold(id, self.log.no_lease(FIRST_WINDOW + window));
+        let copies_values = store.reads_in_any_order();
+        self.leases.hold(id, self.log.no_lease(FIRST_WINDOW + window), copies_values);
         self.note_leases(store, true);
         Some(id)
     }
@@ -218,7 +219,7 @@ impl KvEngine {
     pub fn close_lease<S: PageStore>(&mut self, store: &mut S, id: LeaseId) {
         let Some(slot) = self.leases.slot(id).cloned() else { return };
         self.take_in(store);
-        slot.set(None);
+        slot.set(None, false);
         self.leases.held.retain(|window| *window != id.window());
         self.log.end_lease(store, FIRST_WINDOW + id.window());
         if self.leases.held.is_empty() {
@@ -340,7 +341,7 @@ impl KvEngine {
         }
         let mut records = taken.iter();
         for group in taken.entries().chunks(GROUP) {
-            group.iter().for_each(|entry| self.index.prefetch_to_insert(&entry.key()));
+            self.index.prefetch_to_insert_each(group);
             self.take_in_group(store, records.by_ref().take(group.len()));
         }
         drop(records);
@@ -360,16 +361,9 @@ impl KvEngine {
     fn collect<S: PageStore>(&mut self, store: &mut S, window: usize, into: &mut NewEntries) {
         let Self { leases, log, .. } = self;
         let (before, records_out) = (into.len(), &mut leases.records_out);
-        let most = if store.reads_in_any_order() { COPY_MAX_BYTES } else { 0 };
-        leases.slots[window].collect(|lease, records, value_bytes| {
+        leases.slots[window].collect(into, |lease, records, value_bytes| {
             log.pass_leased(store, lease, value_bytes);
-            *records_out -= records.len();
-            for entry in records {
-                match (1..=most).contains(&(entry.shape().value_len() as usize)) {
-                    true => into.push_reading(*entry, |room| log.read_leased(store, lease, entry, room)),
-                    false => into.push(*entry, Value::Unknown),
-                }
-            }
+            *records_out -= records;
         });
         if into.len() > before {
             // A page that cannot be programmed now is tried again before its slot is needed.
@@ -383,12 +377,12 @@ impl KvEngine {
         store: &mut S,
         group: impl Iterator<Item = (Entry, Value<'a>)>,
     ) {
-        let mut payload_bytes = 0;
+        let (mut payload_bytes, copies_values) = (0, store.reads_in_any_order());
         for (entry, value) in group {
             let shape = entry.shape();
             payload_bytes += shape.key_len() as u64 + u64::from(shape.value_len());
             self.unsaved.add(charge(shape.record_bytes()));
-            self.index.insert(entry, value, &mut self.log);
+            self.index.insert(entry, value.if_copied(copies_values), &mut self.log);
         }
         store.count_payload(payload_bytes);
     }

@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use byway_spec::Key;
 use byway_sys::Mapping;
 
+use super::LeaseId;
 use super::filter::Filter;
-use super::{LeaseId, RECORDS_MOST};
 use crate::engine::next_seq::NextSeq;
 use crate::index::entry::Entry;
+use crate::index::new_entries::NewEntries;
+use crate::index::short_values::Value;
 use crate::value_log::lease::Lease;
 use crate::value_log::record::record_header_bytes;
 
@@ -25,7 +27,9 @@ pub(super) struct Slot {
 struct Held {
     id: LeaseId,
     lease: Lease,
-    records: Vec<Entry>,
+    /// With copies of short values, if gets may read these.
+    records: NewEntries,
+    copies_values: bool,
     value_bytes: u64,
     /// Records that could be added when it was renewed; 0 once it was recalled.
     given: usize,
@@ -62,12 +66,13 @@ impl Slot {
         self.lock().as_ref().map(|held| held.id)
     }
 
-    /// Holds a lease that takes no record, or none.
-    pub(super) fn set(&self, lease: Option<(LeaseId, Lease)>) {
+    /// Holds a lease that takes no record, or none. Of its records, short values are copied or not.
+    pub(super) fn set(&self, lease: Option<(LeaseId, Lease)>, copies_values: bool) {
         let held = |(id, lease)| Held {
             id,
             lease,
-            records: Vec::with_capacity(RECORDS_MOST),
+            records: NewEntries::new(),
+            copies_values,
             value_bytes: 0,
             given: 0,
             left: 0,
@@ -85,7 +90,7 @@ impl Slot {
     /// The newest record of a key that waits. Held for a look at each record: ask the filter first.
     #[cold]
     pub(super) fn newest(&self, key: &Key) -> Option<Entry> {
-        self.lock().as_ref()?.records.iter().rev().find(|entry| entry.is_of(key)).copied()
+        self.lock().as_ref()?.records.newest(key).copied()
     }
 
     /// Appends a record, if lease `id` is held here and has room: `write` writes bytes of the windows' memory.
@@ -99,14 +104,14 @@ impl Slot {
     ) -> bool {
         let mut held = self.lock();
         let Some(held) = held.as_mut().filter(|held| held.id == id) else { return false };
-        let Held { lease, records, value_bytes, left, .. } = held;
+        let Held { lease, records, copies_values, value_bytes, left, .. } = held;
         let record_bytes = (record_header_bytes(key.len()) + value.len()) as u64;
         if *left == 0 || !lease.has_room(record_bytes) {
             return false;
         }
         // Taken after the command came and before it is completed: so numbers order the stores of a key.
         let entry = lease.append((key, value), numbers.take(), write);
-        records.push(entry);
+        records.push(entry, Value::short(value).if_copied(*copies_values));
         *left -= 1;
         *value_bytes += value.len() as u64;
         self.filter.insert(key);
@@ -120,12 +125,12 @@ impl Slot {
         }
     }
 
-    /// Takes out the records that wait: `pass` gets the lease, the records, and the bytes of their values.
-    pub(super) fn collect(&self, pass: impl FnOnce(&Lease, &[Entry], u64)) {
+    /// Takes out the records that wait: `pass` gets the lease, how many there are, and the bytes of their values.
+    pub(super) fn collect(&self, into: &mut NewEntries, pass: impl FnOnce(&Lease, usize, u64)) {
         let mut held = self.lock();
         let Some(held) = held.as_mut().filter(|held| !held.records.is_empty()) else { return };
-        pass(&held.lease, &held.records, take(&mut held.value_bytes));
-        held.records.clear();
+        pass(&held.lease, held.records.len(), take(&mut held.value_bytes));
+        into.append(&mut held.records);
         self.filter.clear();
     }
 

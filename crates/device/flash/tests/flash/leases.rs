@@ -25,6 +25,23 @@ fn in_memory() -> Flash {
     with(MediaKind::Ram, RunOptions::default())
 }
 
+/// A lease that has slots, and a reader of its blocks.
+fn leased(flash: &mut Flash) -> (BlockLease, BlockReader) {
+    let lease = flash.open_block_lease().unwrap();
+    flash.renew_block_lease(&lease).unwrap();
+    let reader = flash.block_reader(extent(flash, 1)).unwrap();
+    (lease, reader)
+}
+
+/// Writes a unit by a lease, which is renewed first if it has no room.
+fn write_by(flash: &mut Flash, (lease, reader): (&BlockLease, &BlockReader), unit: u64, step: u64) {
+    let write = || reader.write_by(lease, unit * 4096, &unit_of(step), || true);
+    if !write() {
+        flash.renew_block_lease(lease).unwrap();
+        assert!(write(), "step {step}");
+    }
+}
+
 /// A thread's means to write and to read, and the device that it shares.
 struct Thread<'a> {
     flash: &'a Mutex<Flash>,
@@ -261,13 +278,9 @@ fn follower_sees_units_that_wait_in_leases() {
     let extent = extent(&flash, 1);
     flash.write_units(extent, 5, &unit_of(1), Cause::Host, &mut 0).unwrap();
     let mut follower = Flash::open(&path, OpenOptions::default().follow(true)).unwrap();
-    let lease = flash.open_block_lease().unwrap();
-    let reader = flash.block_reader(extent).unwrap();
+    let (lease, reader) = leased(&mut flash);
     for step in 2..200 {
-        if !reader.write_by(&lease, 5 * 4096, &unit_of(step), || true) {
-            flash.renew_block_lease(&lease).unwrap();
-            assert!(reader.write_by(&lease, 5 * 4096, &unit_of(step), || true));
-        }
+        write_by(&mut flash, (&lease, &reader), 5, step);
         assert_eq!(read_unit(&mut follower, extent, 5).unwrap(), unit_of(step));
     }
     flash.close_block_lease(&lease);
@@ -338,22 +351,15 @@ fn units_of_an_earlier_turn_of_a_slot_are_not_taken_for_ones_that_wait() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
     let mut flash = worn(&path);
-    let lease = flash.open_block_lease().unwrap();
-    let reader = flash.block_reader(extent(&flash, 1)).unwrap();
+    let (lease, reader) = leased(&mut flash);
     for step in 1..=300 {
-        let write = || reader.write_by(&lease, step % 7 * 4096, &unit_of(step), || true);
-        if !write() {
-            flash.renew_block_lease(&lease).unwrap();
-            assert!(write());
-        }
+        write_by(&mut flash, (&lease, &reader), step % 7, step);
     }
     flash.close_block_lease(&lease);
-    drop(lease);
-    let lease = flash.open_block_lease().unwrap();
-    flash.renew_block_lease(&lease).unwrap();
+    let again = leased(&mut flash);
     let regions = flash.regions();
     let (_, buffer) = regions.iter().find(|(name, _)| *name == "unit buffer").unwrap().clone();
-    drop((flash, reader, lease));
+    drop((flash, reader, lease, again));
     // A power loss left the word of each slot that is leased, and how far it was filled before.
     let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
     let mut torn = 0;
@@ -379,9 +385,7 @@ fn what_a_killed_process_had_waiting_counts_as_accepted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
     let mut flash = worn(&path);
-    let lease = flash.open_block_lease().unwrap();
-    let reader = flash.block_reader(extent(&flash, 1)).unwrap();
-    flash.renew_block_lease(&lease).unwrap();
+    let (lease, reader) = leased(&mut flash);
     let before = flash.counters().accepted_bytes;
     assert!((0..3).all(|unit| reader.write_by(&lease, unit * 4096, &unit_of(9), || true)));
     drop((flash, reader, lease));
@@ -409,10 +413,7 @@ fn leases_of_threads_that_write_no_more_give_slots_to_one_that_does() {
     // It goes on writing, with slots enough.
     let lease = flash.open_block_lease().unwrap();
     for step in 0..200 {
-        if !write(&lease, 50 + step % 3) {
-            flash.renew_block_lease(&lease).unwrap();
-            assert!(write(&lease, 50 + step % 3), "step {step}");
-        }
+        write_by(&mut flash, (&lease, &reader), 50 + step % 3, 50 + step % 3);
     }
     flash.take_in_writes();
     let all = (0..8).chain(50..53).chain(written.into_iter().map(|unit| 100 + unit));
@@ -428,14 +429,8 @@ fn snapshot_taken_while_leases_are_open_holds_nothing_that_older_versions_do_not
     let (path, copy) = (dir.path().join("image"), dir.path().join("copy"));
     let mut flash = worn(&path);
     let extent = extent(&flash, 1);
-    let lease = flash.open_block_lease().unwrap();
-    let reader = flash.block_reader(extent).unwrap();
-    let write = |flash: &mut Flash, unit: u64, step: u64| {
-        if !reader.write_by(&lease, unit * 4096, &unit_of(step), || true) {
-            flash.renew_block_lease(&lease).unwrap();
-            assert!(reader.write_by(&lease, unit * 4096, &unit_of(step), || true));
-        }
-    };
+    let (lease, reader) = leased(&mut flash);
+    let write = |flash: &mut Flash, unit: u64, step: u64| write_by(flash, (&lease, &reader), unit, step);
     (0..21).for_each(|unit| write(&mut flash, unit, 1));
     let into = CopyFile::new(std::fs::File::create(&copy).unwrap(), &copy);
     let snapshot = flash.prepare_snapshot(into).unwrap();

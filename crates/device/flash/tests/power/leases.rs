@@ -96,15 +96,21 @@ fn blocks_are_what_was_flushed_or_newer_whichever_regions_reached_the_medium() {
     }
 }
 
+/// A device in which a unit waits. Its power is cut at every event since it was opened.
+fn with_a_unit_that_waits(reached: Reached) -> Device {
+    let mut device = Device::new();
+    device.write(7, 1);
+    device.begin(&Life { reached: Some(reached), ..Life::IN_ORDER }, None);
+    let lease = device.flash.open_block_lease().unwrap();
+    device.write_by(&lease, 7, 2);
+    device
+}
+
 #[test]
 fn image_with_a_unit_that_waits_says_so_whatever_reached_the_medium() {
     let reached: [Reached; 2] = [is_superblock, |place| !is_superblock(place)];
     for reached in reached {
-        let mut device = Device::new();
-        device.write(7, 1);
-        device.begin(&Life { reached: Some(reached), ..Life::IN_ORDER }, None);
-        let lease = device.flash.open_block_lease().unwrap();
-        device.write_by(&lease, 7, 2);
+        let mut device = with_a_unit_that_waits(reached);
         // It waits on the medium too.
         device.flash.order_always(SyncPoint::Overwrite).unwrap();
         device.flash.close().unwrap();
@@ -134,11 +140,7 @@ fn image_is_opened_whichever_sectors_of_its_superblock_reached_the_medium() {
         |place| !is_superblock(place) || !(place.sector.at / 512).is_multiple_of(SECTORS),
     ];
     for reached in reached {
-        let mut device = Device::new();
-        device.write(7, 1);
-        device.begin(&Life { reached: Some(reached), ..Life::IN_ORDER }, None);
-        let lease = device.flash.open_block_lease().unwrap();
-        device.write_by(&lease, 7, 2);
+        let mut device = with_a_unit_that_waits(reached);
         device.flash.close().unwrap();
         let mut torn = 0;
         for left in device.cuts_left() {

@@ -236,7 +236,7 @@ impl Order {
         self.next_words(entries, walk, most).iter().map(|word| number_of(*word))
     }
 
-    /// The numbers of entries behind a place, in its leaf and in the one after it. Not sorted before their leaf is entered.
+    /// The numbers of entries behind a place, in its leaf and in the one after it. These leaves need not be sorted yet.
     pub(crate) fn behind(&self, walk: &Walk) -> impl Iterator<Item = u32> {
         let here = self.leaf(walk.node, walk.leaf).and_then(|leaf| leaf.words.get(walk.at..));
         let after = self.leaf(walk.node, walk.leaf + 1).or_else(|| self.leaf(walk.node + 1, 0));

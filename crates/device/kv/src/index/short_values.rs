@@ -55,32 +55,30 @@ impl<'a> Value<'a> {
 pub(crate) struct Captured {
     bytes: [u8; COPY_MAX_BYTES],
     len: usize,
-    is_short: bool,
+    value_len: u64,
 }
 
 impl Captured {
     /// Nothing yet of a value of so many bytes.
     #[inline]
     pub(crate) fn of(value_len: u64) -> Self {
-        Self { bytes: [0; COPY_MAX_BYTES], len: 0, is_short: value_len <= COPY_MAX_BYTES as u64 }
+        Self { bytes: [0; COPY_MAX_BYTES], len: 0, value_len }
     }
 
     /// Copies the next bytes.
     #[inline]
     pub(crate) fn extend(&mut self, piece: &[u8]) {
-        if !self.is_short {
-            return;
-        }
         if let Some(room) = self.bytes.get_mut(self.len..self.len + piece.len()) {
             room.copy_from_slice(piece);
             self.len += piece.len();
         }
     }
 
-    /// The value, if it is short.
+    /// The value, if it is short and all of it came.
     #[inline]
     pub(crate) fn value(&self) -> Value<'_> {
-        if self.is_short { Value::Bytes(&self.bytes[..self.len]) } else { Value::Unknown }
+        let is_whole = self.len as u64 == self.value_len;
+        if is_whole { Value::Bytes(&self.bytes[..self.len]) } else { Value::Unknown }
     }
 }
 

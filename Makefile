@@ -1,5 +1,5 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo test test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c uninstall clean
+.PHONY: all demo docs test test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c uninstall clean
 
 PREFIX ?= /usr/local
 
@@ -18,6 +18,10 @@ test:
 # All that runs in guests: the device under stock Linux drivers, the library on real NVMe nodes. tests/vm/README.md.
 test-vm:
 	tests/vm/run.sh --release --all
+
+# The documentation site in target/site, from docs: links checked, and its search tried in a browser.
+docs:
+	tools/docs.sh
 
 # New inputs for every decoder and for the device, a minute a target. Ends with counts; BYWAY_FUZZ_SECONDS=600 for longer.
 fuzz:
@@ -64,7 +68,7 @@ bench-guests:
 	benches/guests.sh > target/guests.json
 	mv target/guests.json benches/results/guests.json
 
-# Formatting, clippy, layers of crates, dependencies (deny.toml), spelling, and private words against the allow-list that only shrinks.
+# Formatting, clippy, layers of crates, links of pages, dependencies (deny.toml), spelling, and private words against the allow-list that only shrinks.
 lint:
 	tools/lint.sh
 

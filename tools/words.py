@@ -6,8 +6,8 @@
     tools/words.py lines PATH...   the lines that hold them
     tools/words.py shrink          lower the allow-list to what stands; it never grows
 
-Words are looked for inside identifiers too: `fuzz_told` and `BoardFile` count. The glossary in docs/ARCHITECTURE.md says
-what each term means here.
+Words are looked for inside identifiers too: `fuzz_told` and `BoardFile` count. docs/glossary.md says what each term
+means here.
 """
 
 import collections

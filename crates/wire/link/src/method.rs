@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// How a command's payload crosses the link (docs/guide/transfer-methods.md). Not `non_exhaustive`: driver and controller have to
+/// How a command's payload crosses the link (docs/explanation/transfer-methods.md). Not `non_exhaustive`: driver and controller have to
 /// implement each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Method {

@@ -47,7 +47,7 @@ def opened(program, url, profile, width=1400):
     return output.stdout, [line for line in output.stderr.splitlines() if "CONSOLE" in line]
 
 
-def searches(program, site, profile):
+def searches_find_their_pages(program, site, profile):
     """A line for each search without its page, or with words on the console."""
     for words, wanted in SEARCHES.items():
         url = f"file://{site}/index.html?search={words.replace(' ', '+')}"
@@ -83,7 +83,7 @@ def main():
     site = pathlib.Path(sys.argv[1]).resolve()
     program = browser()
     with tempfile.TemporaryDirectory() as profile:
-        wrong = [*searches(program, site, profile), *widths(program, site, profile)]
+        wrong = [*searches_find_their_pages(program, site, profile), *widths(program, site, profile)]
     print("\n".join(wrong) or f"{len(SEARCHES)} searches find their pages; no page needs more than a window of {WIDTHS} pixels")
     return 1 if wrong else 0
 

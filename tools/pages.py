@@ -24,6 +24,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCS = pathlib.Path("docs")
 # Where the site keeps what stands outside docs.
 OUTSIDE = pathlib.Path("repository")
+# Number of its chapter: behind all others. The site shows none.
+LAST = 1000
 # Pages that quote or are made by other programs.
 SKIPPED = ("fuzz/corpus/", "integrations/linux-nvme-inline/patches/")
 
@@ -128,6 +130,11 @@ def place(path):
     return OUTSIDE / (path / "index.html" if (ROOT / path).is_dir() else f"{path}.txt"), True
 
 
+def link_between(here, there):
+    """A link of the site from a folder to a page: mdBook makes index pages of READMEs, and leaves links to them."""
+    return os.path.relpath(there.with_name("index.md") if there.name == "README.md" else there, here)
+
+
 def for_site(page, text, found):
     """The page's text with links as the site has them; adds each path outside docs that it links to."""
     here, parts, at = place(pathlib.Path(page))[0].parent, [], 0
@@ -136,22 +143,31 @@ def for_site(page, text, found):
         there, _ = place(path)
         if there.parts[0] == OUTSIDE.name:
             found.add(path)
-        # mdBook makes index pages of READMEs, and leaves links to them.
-        there = there.with_name("index.md") if there.name == "README.md" else there
-        link = os.path.relpath(there, here) + (f"#{anchor}" if anchor else "")
+        link = link_between(here, there) + (f"#{anchor}" if anchor else "")
         parts += [text[at:start], link if target.partition("#")[0] else target]
         at = end
     return "".join(parts) + text[at:]
 
 
-def chapter(path, number):
+def chapter(path):
     """A chapter of mdBook for a page outside docs."""
     name = str(place(path)[0])
     source = path if path.suffix == ".md" else path / "README.md"
     return {"Chapter": {
-        "name": str(source), "content": (ROOT / source).read_text(), "number": [number], "sub_items": [],
+        "name": str(source), "content": (ROOT / source).read_text(), "number": None, "sub_items": [],
         "path": name, "source_path": name, "parent_names": [],
     }}, source
+
+
+def sources(pages):
+    """The chapter that has all of those."""
+    chapters = sorted((page["Chapter"] for page in pages), key=lambda each: each["name"])
+    rows = "".join(f"* [{each['name']}]({link_between(OUTSIDE, pathlib.Path(each['path']))})\n" for each in chapters)
+    path = str(OUTSIDE / "pages.md")
+    return {"Chapter": {
+        "name": "Pages beside the sources", "content": f"# Pages beside the sources\n\n{rows}", "number": [LAST], "path": path,
+        "source_path": path, "sub_items": [{"Chapter": {**each, "number": [LAST, at]}} for at, each in enumerate(chapters, 1)], "parent_names": [],
+    }}
 
 
 def walk(items):
@@ -174,12 +190,12 @@ def preprocess():
         for path in rest:
             taken.add(path)
             if not place(path)[1]:
-                added, source = chapter(path, len(pages) + 1)
+                added, source = chapter(path)
                 if not any(known["Chapter"]["path"] == added["Chapter"]["path"] for known in pages):
                     added["Chapter"]["content"] = for_site(source, added["Chapter"]["content"], found)
                     pages.append(added)
     if pages:
-        items += [{"PartTitle": "Pages beside the sources"}, *pages]
+        items.append(sources(pages))
     json.dump(book, sys.stdout)
     return 0
 

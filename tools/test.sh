@@ -137,6 +137,15 @@ python_module() {
     [ "$code" = 0 ] || fails python-tests 60
 }
 
+# The documentation site: its links, and its search in a browser.
+site() {
+    if ! tools/docs.sh --mdbook > "$logs/mdbook.log" 2>&1; then
+        echo "site: mdbook cannot be built" >> "$BYWAY_SKIPS"
+        return
+    fi
+    check site tools/docs.sh
+}
+
 # What runs in guests: its own table and counts, which are added.
 guests() {
     local why log=$logs/vm.log ok bad code
@@ -192,6 +201,7 @@ cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue -p byway-t
 fuzz
 wait "$fetching"
 python_module
+site
 guests
 check scripts parse_scripts
 check_skips

@@ -167,3 +167,28 @@ fn every_function_of_the_api_is_in_c_and_python_or_the_page_says_why_not() {
         }
     }
 }
+
+/// Rows of the page of error kinds: Rust, C with its number, Python.
+fn of_the_kinds() -> Vec<[String; 3]> {
+    let page = text("docs/reference/errors.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.map(|row| row.split(" | ").map(|cell| cell.replace('`', "")).collect::<Vec<String>>());
+    cells.map(|cells| [cells[0].clone(), cells[1].clone(), cells[2].clone()]).collect()
+}
+
+#[test]
+fn every_error_kind_is_on_its_page_in_each_language() {
+    let source = text("crates/host/core/src/error.rs");
+    let kinds = source.split_once("pub enum ErrorKind {").unwrap().1.split_once("\n}").unwrap().0;
+    let kinds = kinds.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.is_empty());
+    let there: Vec<&str> = kinds.map(|kind| kind.trim_end_matches(',')).collect();
+    let named = of_the_kinds();
+    assert_eq!(named.iter().map(|[rust, ..]| rust.as_str()).collect::<Vec<_>>(), there);
+    let header = text("bindings/c/include/byway.h");
+    let python = text("bindings/python/python/byway/_errors.py");
+    for [rust, in_c, in_python] in &named {
+        let (name, number) = in_c.split_once(' ').unwrap();
+        assert!(header.contains(&format!("{name} = {number},")), "{rust}: byway.h has no {in_c}");
+        assert!(python.contains(&format!("class {in_python}(")), "{rust}: Python has no {in_python}");
+    }
+}

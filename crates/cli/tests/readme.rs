@@ -1,39 +1,20 @@
 //! The console blocks of the README, run as they stand, with the output that they show.
 #![allow(clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::Path;
 use std::process::{Command, Output};
 
-/// One command of a block, and the lines behind it.
-#[derive(Debug)]
-struct Step {
-    command: String,
-    shown: Vec<String>,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use common::pages::{Step, blocks, root, text_of};
 
 fn readme() -> String {
-    std::fs::read_to_string(root().join("README.md")).unwrap()
+    text_of("README.md")
 }
 
-/// The blocks that begin with ```` ```console ````.
-fn blocks(text: &str) -> Vec<Vec<Step>> {
-    let blocks = text.split("```console\n").skip(1);
-    blocks.map(|block| steps(block.split_once("```").unwrap().0)).collect()
-}
-
-fn steps(block: &str) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    for line in block.lines() {
-        match line.strip_prefix("$ ") {
-            Some(command) => steps.push(Step { command: command.to_owned(), shown: Vec::new() }),
-            None => steps.last_mut().unwrap().shown.push(line.to_owned()),
-        }
-    }
-    steps
+/// The commands of all its console blocks.
+fn steps() -> Vec<Step> {
+    blocks(&readme()).into_iter().flat_map(|block| block.steps).collect()
 }
 
 /// Runs a command in a folder by a shell that finds the `byway` under test first.
@@ -58,7 +39,7 @@ fn without_wall_time(line: &str) -> String {
 fn readme_commands_print_what_the_readme_shows() {
     let folder = tempfile::tempdir().unwrap();
     let mut outputs_compared = 0;
-    for step in blocks(&readme()).iter().flatten().filter(|step| step.command.starts_with("byway ")) {
+    for step in steps().iter().filter(|step| step.command.starts_with("byway ")) {
         let output = run(&step.command, folder.path());
         assert!(output.status.success(), "{}: {}", step.command, String::from_utf8_lossy(&output.stderr));
         let printed = String::from_utf8(output.stdout).unwrap();
@@ -74,7 +55,7 @@ fn readme_commands_print_what_the_readme_shows() {
 /// must be a package with this program.
 #[test]
 fn readme_install_commands_name_what_there_is() {
-    for step in blocks(&readme()).iter().flatten() {
+    for step in steps() {
         let words: Vec<&str> = step.command.split_whitespace().collect();
         match words.as_slice() {
             ["byway", ..] => {}
@@ -111,27 +92,6 @@ fn readme_and_citation_name_the_version_that_is_built() {
 }
 
 #[test]
-fn readme_keeps_to_120_lines_and_its_links_lead_somewhere() {
-    let readme = readme();
-    assert!(readme.lines().count() <= 120);
-    let targets = readme.split("](").skip(1).map(|rest| rest.split_once(')').unwrap().0);
-    for target in targets.filter(|target| !target.starts_with("http")) {
-        let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-        let page = root().join(file);
-        assert!(page.exists(), "{target}");
-        assert!(
-            heading.is_empty() || has_heading(&std::fs::read_to_string(page).unwrap(), heading),
-            "{target}"
-        );
-    }
-}
-
-/// Whether a page has a heading of this anchor: lower case, hyphens for spaces, without punctuation.
-fn has_heading(page: &str, anchor: &str) -> bool {
-    let kept = |letter: char| letter.is_alphanumeric() || letter == '-';
-    let headings =
-        page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
-    headings.into_iter().any(|heading| {
-        heading.to_lowercase().replace(' ', "-").chars().filter(|&c| kept(c)).eq(anchor.chars())
-    })
+fn readme_keeps_to_120_lines() {
+    assert!(readme().lines().count() <= 120);
 }

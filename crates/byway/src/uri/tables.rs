@@ -108,3 +108,63 @@ pub(crate) const DISCOVERY_OPTIONS: [&str; 10] = [
     "digests",
     "timeout",
 ];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    type Options = Vec<(&'static str, &'static str, &'static str)>;
+
+    /// An option as some kinds of URIs have it, and its default in each column.
+    struct Row {
+        name: &'static str,
+        values: &'static str,
+        meaning: &'static str,
+        defaults: [Option<String>; 4],
+    }
+
+    /// The options of each column of the page.
+    fn columns() -> [Options; 4] {
+        let pcie = OPTIONS.into_iter().filter(|(name, ..)| PCIE_OPTIONS.contains(name)).collect();
+        [OPTIONS.to_vec(), pcie, TCP_OPTIONS.to_vec(), BLOCK_OPTIONS.to_vec()]
+    }
+
+    /// One row for each option and meaning, those of one name together.
+    fn rows() -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        for (column, options) in columns().into_iter().enumerate() {
+            for (name, values, about) in options {
+                let (meaning, default) = about.split_once(" [").unwrap_or((about, "none]"));
+                let same = |row: &Row| (row.name, row.values, row.meaning) == (name, values, meaning);
+                let at = rows.iter().position(same).unwrap_or_else(|| {
+                    let behind =
+                        rows.iter().rposition(|row| row.name == name).map_or(rows.len(), |last| last + 1);
+                    rows.insert(behind, Row { name, values, meaning, defaults: [const { None }; 4] });
+                    behind
+                });
+                rows[at].defaults[column] = Some(default.trim_end_matches(']').to_owned());
+            }
+        }
+        rows
+    }
+
+    fn table() -> String {
+        let line = |row: &Row| {
+            let defaults = row.defaults.iter().map(|default| default.clone().unwrap_or_default());
+            let values = row.values.replace('|', "\\|");
+            let cells = [format!("`{}=`", row.name), format!("`{values}`"), row.meaning.to_owned()];
+            let cells: Vec<String> = cells.into_iter().chain(defaults).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        rows().iter().map(line).collect()
+    }
+
+    #[test]
+    fn page_of_options_has_every_option_with_its_defaults() {
+        let page = include_str!("../../../../docs/reference/uri-options.md");
+        let table = table();
+        assert!(page.contains(&table), "docs/reference/uri-options.md should have these rows:\n{table}");
+        assert_eq!(page.matches("=`").count(), rows().len(), "and no others");
+    }
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, dead_code)]
 
 pub mod exposition;
+pub mod pages;
 pub mod server;
 pub mod tdm;
 

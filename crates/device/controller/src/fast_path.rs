@@ -165,13 +165,12 @@ impl FastPath {
         }
         let (namespace, flash) = subsystem.admit_to_read(command.nsid, self.id)?;
         match namespace.as_kv()?.try_get_at(flash, &key(command).ok()?, false, reply) {
-            TryGet::Found { len_bytes, flash_bytes } => {
+            TryGet::Found { len_bytes, reads } => {
                 // After the copy: a part of the image that another program cut off reads as zeroes.
                 check_whole(flash, Access::Read).ok()?;
                 let moved = reply.len().min(len_bytes as usize);
                 reply[moved..].fill(0);
-                let pages = u64::from(flash_bytes > 0);
-                tally.add_read(moved as u64, FlashReads { pages, bytes: flash_bytes });
+                tally.add_read(moved as u64, reads);
                 Some(FastAnswer { status: Status::SUCCESS, dw0: len_bytes })
             }
             TryGet::Absent => {

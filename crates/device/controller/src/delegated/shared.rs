@@ -55,20 +55,16 @@ impl DelegatedQueue {
         let (namespace, flash) = subsystem.admit_to_read(gathering.nsid, habits.id)?;
         let into = payloads.get_mut(work.value.at..work.value.at + work.value.len)?;
         let found = namespace.as_kv()?.try_get_at(flash, &work.key()?, was_prefetched, into);
-        let (result, moved, read) = match found {
-            TryGet::Found { len_bytes, flash_bytes } => {
-                (Ok(len_bytes), work.value.len.min(len_bytes as usize), flash_bytes)
+        let (result, moved, reads) = match found {
+            TryGet::Found { len_bytes, reads } => {
+                (Ok(len_bytes), work.value.len.min(len_bytes as usize), reads)
             }
-            TryGet::Absent => (Err(NO_SUCH_KEY), 0, 0),
+            TryGet::Absent => (Err(NO_SUCH_KEY), 0, FlashReads::default()),
             TryGet::Unknown => return None,
         };
         // After the copy: a part of the image that another program cut off reads as zeroes.
         check_whole(flash, Access::Read).ok()?;
-        uncounted.add(
-            gathering.counted,
-            moved as u64,
-            FlashReads { pages: u64::from(read > 0), bytes: read },
-        );
+        uncounted.add(gathering.counted, moved as u64, reads);
         (gathering.result, gathering.is_done) = (result, true);
         Some(())
     }

@@ -33,8 +33,7 @@ impl Uncounted {
     /// Counts reads of a command that is not done.
     #[inline]
     pub(super) fn add_reads(&mut self, reads: FlashReads) {
-        self.flash.pages += reads.pages;
-        self.flash.bytes += reads.bytes;
+        self.flash += reads;
     }
 
     /// Adds a store of so many bytes.

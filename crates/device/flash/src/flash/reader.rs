@@ -4,6 +4,7 @@
 //! again: an entry that is the same named these bytes all the time. What it cannot vouch for is left to [`Flash::read`], which
 //! names damage.
 
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use byway_queue::validated;
@@ -41,6 +42,14 @@ pub struct FlashReads {
     pub pages: u64,
     /// Bytes of the units that were read.
     pub bytes: u64,
+}
+
+impl AddAssign for FlashReads {
+    #[inline]
+    fn add_assign(&mut self, more: Self) {
+        self.pages += more.pages;
+        self.bytes += more.bytes;
+    }
 }
 
 impl Flash {

@@ -1,5 +1,6 @@
 //! Gets by shared reference, by several threads at the same time while no thread changes the engine (decision 0065).
 
+use byway_flash::FlashReads;
 use byway_spec::Key;
 
 use crate::engine::KvEngine;
@@ -16,13 +17,13 @@ pub enum TryGet {
     Found {
         /// Length of the whole value, in bytes.
         len_bytes: u32,
-        /// Bytes of flash that were read, in whole units; 0 for a value in protected memory.
-        flash_bytes: u64,
+        /// What of the flash was read, in whole units; nothing for a value in protected memory.
+        reads: FlashReads,
     },
     /// The key has no value.
     Absent,
-    /// [`KvEngine::get`] is needed: a run of the index has to be searched, the record lies in several pages, is a long one in a window, cannot
-    /// be looked at where it lies, or is damaged.
+    /// [`KvEngine::get`] is needed: a run of the index has to be searched, the record cannot be looked at where it lies, is damaged, or lies
+    /// in several pages and is longer than the room for it.
     Unknown,
 }
 
@@ -88,11 +89,11 @@ impl KvEngine {
         if let Some(copy) = self.copy_of(store, &found) {
             let len = copy.len().min(into.len());
             into[..len].copy_from_slice(&copy[..len]);
-            return TryGet::Found { len_bytes: found.len(), flash_bytes: 0 };
+            return TryGet::Found { len_bytes: found.len(), reads: FlashReads::default() };
         }
         let (address, shape) = found.place();
         match self.log.peek_sought(store, &Sought { key, address, shape }, into) {
-            Some(flash_bytes) => TryGet::Found { len_bytes: found.len(), flash_bytes },
+            Some(reads) => TryGet::Found { len_bytes: found.len(), reads },
             None => TryGet::Unknown,
         }
     }

@@ -354,7 +354,7 @@ impl ValueLog {
     }
 
     /// The address `piece` bytes further on in the same stream.
-    fn beyond(&self, address: u64, piece: u64) -> Option<u64> {
+    pub(super) fn beyond(&self, address: u64, piece: u64) -> Option<u64> {
         let next = address.checked_add(piece)?;
         if next & (self.layout.segment_bytes() - 1) != 0 {
             return Some(next);

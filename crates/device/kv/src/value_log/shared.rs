@@ -1,19 +1,14 @@
 //! Reading records by shared reference, for threads that read at the same time.
 
-use byway_flash::{ExtentView, UNIT_BYTES};
+use byway_flash::{ExtentView, FlashReads, UNIT_BYTES};
 use byway_spec::Key;
 use byway_sys::cacheline::prefetch_all;
+use byway_sys::checksum;
 
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::read::{Place, Sought, whole_value};
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape, Stand};
-
-/// Longest record of a window that is copied to be checked: a value of 4 KiB.
-const COPIED_BYTES: usize = 4096 + PREAMBLE_MAX_BYTES;
-
-/// The same of a record for which little room is cleared.
-const COPIED_SHORT_BYTES: usize = 256;
 
 /// The bytes of a record where they lie, not verified yet.
 #[derive(Clone, Copy, Default)]
@@ -61,6 +56,12 @@ impl<'a> Records<'a> {
     }
 }
 
+/// A read of so many bytes of a page, or of none where they were in protected memory.
+#[inline]
+fn reads_of(flash_bytes: u64) -> FlashReads {
+    FlashReads { pages: u64::from(flash_bytes > 0), bytes: flash_bytes }
+}
+
 /// Bytes of the whole units that some bytes lie in.
 #[inline]
 fn unit_bytes(address: u64, len: usize) -> u64 {
@@ -74,22 +75,22 @@ impl ValueLog {
         Some(Records { log: self, pages, state: store.peek_state(&self.home) })
     }
 
-    /// Copies as much of a value as `into` takes. Bytes of flash that were read; `None` where the record lies in several pages, is a long
-    /// one in a window, cannot be looked at, or is not what its entry says.
+    /// Copies as much of a value as `into` takes, and says what of the flash was read. `None` where the record cannot be looked at, is not
+    /// what its entry says, or does not lie in one piece of memory that is left alone and is longer than `into`.
     #[inline]
     pub(crate) fn peek_sought<S: PageStore>(
         &self,
         store: &S,
         sought: &Sought<'_>,
         into: &mut [u8],
-    ) -> Option<u64> {
+    ) -> Option<FlashReads> {
         let Some(record) = self.peek_record(store, sought) else {
-            return self.peek_window(store, sought, into);
+            return self.copy_checked(store, sought, into);
         };
         let value = record.value(sought)?;
         let len = value.len().min(into.len());
         into[..len].copy_from_slice(&value[..len]);
-        Some(record.flash_bytes)
+        Some(reads_of(record.flash_bytes))
     }
 
     /// A record where it lies; `None` where it lies in several pages or in a window, or cannot be looked at.
@@ -114,33 +115,44 @@ impl ValueLog {
         in_page + shape.record_bytes() > self.layout.page_bytes as u64
     }
 
-    /// As [`peek_sought`](Self::peek_sought), for a short record in the ring of a window: what is checked is a copy, as others may store
-    /// there.
-    #[cold]
-    fn peek_window<S: PageStore>(&self, store: &S, sought: &Sought<'_>, into: &mut [u8]) -> Option<u64> {
-        if sought.shape.record_bytes() <= COPIED_SHORT_BYTES as u64 {
-            return self.copy_of_window(store, sought, &mut [0; COPIED_SHORT_BYTES], into);
-        }
-        self.copy_of_window(store, sought, &mut [0; COPIED_BYTES], into)
-    }
-
-    fn copy_of_window<S: PageStore>(
+    /// Copies a record that lies in several pages, or in a window where others may store: what is checked is the copy.
+    fn copy_checked<S: PageStore>(
         &self,
         store: &S,
         sought: &Sought<'_>,
-        room: &mut [u8],
         into: &mut [u8],
-    ) -> Option<u64> {
-        let place =
-            self.place_of(sought.address).filter(|_| !self.spans_pages(sought.address, sought.shape))?;
-        let ring = self.open_ring(place).filter(|ring| ring.in_window)?;
-        let copy = room.get_mut(..sought.shape.record_bytes() as usize)?;
-        let (held, _) = ring.pieces(place.position, copy.len());
-        store.read_window(&self.home, held.start, copy);
-        let value = whole_value(copy, place.stand(), sought).ok()?;
-        let len = value.len().min(into.len());
-        into[..len].copy_from_slice(&value[..len]);
-        Some(0)
+    ) -> Option<FlashReads> {
+        let (shape, page_bytes) = (sought.shape, self.layout.page_bytes);
+        let stand = self.place_of(sought.address)?.stand();
+        let value = into.get_mut(..shape.value_len() as usize)?;
+        let mut preamble = [0; PREAMBLE_MAX_BYTES];
+        let (mut address, mut reads) = (sought.address, FlashReads::default());
+        for part in [&mut preamble[..shape.preamble_bytes()], &mut *value] {
+            let mut left = part;
+            while !left.is_empty() {
+                let in_page = page_bytes - (address as usize & (page_bytes - 1));
+                let (piece, rest) = left.split_at_mut(in_page.min(left.len()));
+                reads += self.copy_piece(store, address, piece)?;
+                address = self.beyond(address, piece.len() as u64)?;
+                left = rest;
+            }
+        }
+        let found = Preamble::decode(&preamble, stand)?;
+        let is_sought = found.key == *sought.key && found.shape == shape;
+        (is_sought && checksum::crc32c(value) == found.value_crc).then_some(reads)
+    }
+
+    /// Copies bytes of one page, and says what of the flash that reads.
+    fn copy_piece<S: PageStore>(&self, store: &S, address: u64, into: &mut [u8]) -> Option<FlashReads> {
+        let place = self.place_of(address)?;
+        if let Some(ring) = self.open_ring(place).filter(|ring| ring.in_window) {
+            let (held, _) = ring.pieces(place.position, into.len());
+            store.read_window(&self.home, held.start, into);
+            return Some(FlashReads::default());
+        }
+        let (bytes, flash_bytes) = self.peek_place(store, place, into.len())?;
+        into.copy_from_slice(bytes);
+        Some(reads_of(flash_bytes))
     }
 
     /// As [`value_of`](Self::value_of).

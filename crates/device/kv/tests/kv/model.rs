@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Rig, key, scan, small, value};
+use crate::common::{Rig, key, numbered, scan, small, value};
+use byway_flash::FlashReads;
 use byway_kv::{Change, Key, KvError, LeaseId, Packing, Placement, Selection, StoreHow, TryGet};
 use byway_spec::vendor::KeyRange;
 use proptest::prelude::*;
@@ -337,9 +338,43 @@ fn a_get_by_shared_reference_finds_what_is_in_memory_and_what_a_hint_names() {
     let mut into = [0; 8];
     assert_eq!(found(&rig, key(b"other"), &mut into), TryGet::Absent);
     let kept = found(&rig, key(b"kept"), &mut into[..3]);
-    assert_eq!(kept, TryGet::Found { len_bytes: 5, flash_bytes: 0 });
+    assert_eq!(kept, TryGet::Found { len_bytes: 5, reads: FlashReads::default() });
     assert_eq!(into, *b"val\0\0\0\0\0");
     rig.engine.flush(&mut rig.store, &mut 0).unwrap();
     assert!(matches!(found(&rig, key(b"kept"), &mut into), TryGet::Found { len_bytes: 5, .. }));
     assert_eq!(found(&rig, key(b"other"), &mut into), TryGet::Unknown, "a run is searched under the lock");
+}
+
+#[test]
+fn a_get_by_shared_reference_finds_records_that_lie_in_several_pages() {
+    let mut rig = Rig::new(4 << 20, small(Packing::All));
+    let values: Vec<Vec<u8>> = (0..12).map(|n| value(n, 10_000)).collect();
+    for (n, value) in values.iter().enumerate() {
+        rig.put(&numbered(n as u64), value).unwrap();
+    }
+    let get = |rig: &Rig, n: usize, into: &mut [u8]| {
+        rig.engine.try_get(&rig.store, &numbered(n as u64), false, into)
+    };
+    let mut into = vec![0; 10_000];
+    for (n, value) in values.iter().enumerate() {
+        let found = get(&rig, n, &mut into);
+        assert!(matches!(found, TryGet::Found { len_bytes: 10_000, .. }), "{n}: {found:?}");
+        assert_eq!(&into, value, "{n}");
+    }
+    let TryGet::Found { reads, .. } = get(&rig, 0, &mut into) else { panic!("it was found before") };
+    assert!((3..=4).contains(&reads.pages) && reads.bytes >= 10_000, "{reads:?}");
+    assert_eq!(get(&rig, 0, &mut into[..9_999]), TryGet::Unknown, "there is no room to check it in");
+}
+
+#[test]
+fn a_get_by_shared_reference_leaves_a_damaged_record_of_several_pages_to_a_verified_read() {
+    let mut rig = Rig::new(4 << 20, small(Packing::All));
+    (0..12).for_each(|n| rig.put(&numbered(n), &value(n, 10_000)).unwrap());
+    let pages: Vec<u64> = rig.store.image.pages.keys().copied().collect();
+    for page in pages {
+        let flipped: Vec<u8> = rig.store.image.pages[&page].iter().map(|byte| byte ^ 1).collect();
+        rig.store.image.pages.insert(page, flipped.into());
+    }
+    let mut into = vec![0; 10_000];
+    assert_eq!(rig.engine.try_get(&rig.store, &numbered(0), false, &mut into), TryGet::Unknown);
 }

@@ -160,9 +160,8 @@ impl KvNamespace {
         reads: &mut FlashReads,
     ) -> Option<Lookup> {
         match self.try_get_at(flash, key, true, into) {
-            TryGet::Found { len_bytes, flash_bytes } => {
-                reads.pages += u64::from(flash_bytes > 0);
-                reads.bytes += flash_bytes;
+            TryGet::Found { len_bytes, reads: read } => {
+                *reads += read;
                 Some(Lookup::Value { len: len_bytes })
             }
             TryGet::Absent => Some(Lookup::Absent),

@@ -18,6 +18,8 @@ SEARCHES = {
     "run lock": "explanation/concurrency.html",
     "flush media durability": "explanation/durability.html",
     "absorbed": "explanation/dax-mappings.html",
+    "qemu": "tutorials/serve-to-qemu.html",
+    "exit code": "reference/errors.html",
 }
 WIDTHS = (400, 1400)
 # Appended to a copy of a page, which a frame shows, as windows have 500 pixels at least: what the page would need.

@@ -21,7 +21,7 @@ have_mdbook
 [ "${1:-}" != --mdbook ] || exit 0
 python3 -B tools/pages.py check
 rm -rf target/site
-RUST_LOG=warn "$MDBOOK" build docs
+MDBOOK_LOG=warn "$MDBOOK" build docs
 python3 -B tools/pages.py files target/site
 if need chromium chromium; then
     python3 -B tools/browse.py target/site

@@ -36,11 +36,19 @@ pub enum NoSize {
 
 /// The one grammar of sizes: a decimal number, then nothing, `B`, or one of `K`, `M`, `G`, `T` with `B` or `iB` or
 /// neither behind it, in upper or lower case. Every unit is a power of 1024: `64M`, `64MB` and `64MiB` are the same size.
+/// Behind `0x`, hexadecimal digits are a number of bytes.
 impl FromStr for Bytes {
     type Err = NoSize;
 
     fn from_str(text: &str) -> Result<Self, NoSize> {
         let form = || NoSize::Form(text.to_owned());
+        let too_large = || NoSize::TooLarge(text.to_owned());
+        let limited = |bytes: Option<u64>| bytes.filter(|bytes| *bytes < 1 << 63).map(Self);
+        if let Some(digits) = text.strip_prefix("0x") {
+            let is_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let bytes = u64::from_str_radix(digits, 16).ok();
+            return if is_digits { limited(bytes).ok_or_else(too_large) } else { Err(form()) };
+        }
         let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let shift = shift_of(&text[number.len()..]).ok_or_else(form)?;
         let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
@@ -48,11 +56,10 @@ impl FromStr for Bytes {
         if !is_digits(whole) || !is_digits(fraction) {
             return Err(form());
         }
-        let too_large = || NoSize::TooLarge(text.to_owned());
         let whole: u64 = whole.parse().map_err(|_| too_large())?;
         let part = part_bytes(fraction, shift).ok_or_else(|| NoSize::Fraction(text.to_owned()))?;
         let bytes = whole.checked_mul(1 << shift).and_then(|bytes| bytes.checked_add(part));
-        bytes.filter(|bytes| *bytes < 1 << 63).map(Self).ok_or_else(too_large)
+        limited(bytes).ok_or_else(too_large)
     }
 }
 
@@ -95,9 +102,19 @@ mod tests {
 
     #[test]
     fn size_with_a_unit_in_any_spelling_is_a_power_of_1024() {
-        for text in
-            ["64M", "64m", "64MB", "64mb", "64MiB", "64mib", "65536K", "0.0625G", "67108864", "67108864B"]
-        {
+        for text in [
+            "64M",
+            "64m",
+            "64MB",
+            "64mb",
+            "64MiB",
+            "64mib",
+            "65536K",
+            "0.0625G",
+            "67108864",
+            "67108864B",
+            "0x4000000",
+        ] {
             assert_eq!(text.parse(), Ok(Bytes(64 << 20)), "{text}");
         }
         assert_eq!("1.5G".parse(), Ok(Bytes(3 << 29)));
@@ -107,7 +124,8 @@ mod tests {
     #[test]
     fn size_of_another_form_is_refused_with_the_form_that_is_expected() {
         for text in [
-            "", "G", "B", "-1", "+1", "1.", ".5G", "1.5.5G", "8X", "8iB", "8KBB", "8KiBiB", "8 G", "1e3", "é",
+            "", "G", "B", "-1", "+1", "1.", ".5G", "1.5.5G", "8X", "8iB", "8KBB", "8KiBiB", "8 G", "1e3",
+            "é", "0x", "0x8G", "0x+8",
         ] {
             assert!(matches!(text.parse::<Bytes>(), Err(NoSize::Form(_))), "{text}");
         }
@@ -120,7 +138,7 @@ mod tests {
         for text in ["1.5", "0.1K", "1.0000000000000000000000000001K"] {
             assert_eq!(text.parse::<Bytes>(), Err(NoSize::Fraction(text.to_owned())));
         }
-        for text in ["8388608T", "99999999999999999999", "9223372036854775808"] {
+        for text in ["8388608T", "99999999999999999999", "9223372036854775808", "0x8000000000000000"] {
             assert_eq!(text.parse::<Bytes>(), Err(NoSize::TooLarge(text.to_owned())));
         }
         assert_eq!("9223372036854775807".parse(), Ok(Bytes(i64::MAX as u64)));

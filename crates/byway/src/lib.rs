@@ -88,6 +88,7 @@ pub use cause::SystemCause;
 pub use device::discover;
 pub use device::{
     Chosen, Device, Found, FoundKind, PassedOver, Wipe, is_image, open, open_address, open_to_read, scan,
+    uri_of,
 };
 #[cfg(feature = "embedded")]
 pub use embedded::{

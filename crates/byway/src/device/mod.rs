@@ -34,7 +34,7 @@ use crate::calls::{Kv, KvQueue, Nvm, NvmQueue, Queue};
 use crate::embedded;
 
 pub use chosen::{Chosen, PassedOver};
-pub use image::is_image;
+pub use image::{is_image, uri_of};
 pub use open::{open, open_address, open_to_read};
 pub use scan::{Found, FoundKind, scan};
 #[cfg(feature = "tcp")]

@@ -26,7 +26,7 @@ mod tcp;
 pub use embedded::{FlushMode, Options, Place, Uri};
 pub use escape::of_image;
 pub use grammar::parse_size;
-pub use paths::{file_of, of_file, of_image_text, path_of};
+pub use paths::{file_of, of_file, of_file_text, of_image_text, path_of};
 pub use split::{has_options, option_of, scheme_of, with_options};
 pub use tables::OPTIONS;
 

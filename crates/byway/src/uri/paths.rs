@@ -22,6 +22,14 @@ pub fn of_image_text(text: &str) -> String {
     with_options(&of_image(path), options.unwrap_or_default())
 }
 
+/// The URI of a file or block device that is given as a plain path, perhaps with options: `sda.bin?direct=1`. The path is taken as it
+/// is.
+#[must_use]
+pub fn of_file_text(text: &str) -> String {
+    let (path, options) = split_options(text);
+    with_options(&of_file(path), options.unwrap_or_default())
+}
+
 /// The URI of a file or block device: its path, which begins with `/` or `.` then, or `file:PATH` where that could be misread.
 #[must_use]
 pub fn of_file(path: impl AsRef<Path>) -> String {

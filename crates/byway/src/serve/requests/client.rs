@@ -50,7 +50,7 @@ pub fn absolute(uri: &str, folder: &Path) -> String {
             format!("{scheme}:{}", encode(&folder.join(decode(path))))
         }
         Some(_) => return uri.to_owned(),
-        None => of_file(folder.join(place)),
+        None => of_file(folder.join(place.strip_prefix("./").unwrap_or(place))),
     };
     with_options(&whole, options.unwrap_or_default())
 }

@@ -3,16 +3,15 @@
 use std::io::{self, Write};
 
 use byway_console::generate;
-use clap::CommandFactory;
 
-use crate::args::{Cli, GenWhat};
+use crate::args::{self, GenWhat};
 
 /// Prints or writes what was asked for.
 ///
 /// # Errors
 /// Those of the files written.
 pub fn run(what: &GenWhat, out: &mut impl Write) -> io::Result<()> {
-    let command = Cli::command();
+    let command = args::command();
     match what {
         GenWhat::Man { dir: None } => generate::man(command, out),
         GenWhat::Man { dir: Some(dir) } => generate::man_pages(command, dir),

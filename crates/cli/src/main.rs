@@ -16,6 +16,7 @@ mod ledger_page;
 mod moved;
 mod namespace;
 mod opened;
+mod target;
 mod watch;
 
 use std::io::{self, BufWriter, Write};
@@ -24,23 +25,37 @@ use std::process::ExitCode;
 use byway_console::failure;
 use byway_console::terminal::Interrupt;
 
-use crate::args::Command;
+use crate::args::{Cli, Command, Parsed};
+use crate::target::Target;
 
 fn main() -> ExitCode {
-    let cli = match args::parse() {
-        Ok(cli) => cli,
-        Err(error) => return moved::end(&error).unwrap_or_else(|| failure::end_of_usage(&error)),
+    let Parsed { cli, targets } = match args::parse() {
+        Ok(parsed) => parsed,
+        Err(error) => return moved::end(&error).unwrap_or_else(|| failure::end_of_usage("byway", &error)),
     };
-    match byway_console::logging::install().and_then(|()| run(&cli.command)) {
+    if cli.verbose {
+        targets.iter().for_each(explain);
+    }
+    match byway_console::logging::install().and_then(|()| run(&cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::end("byway", &error),
     }
 }
 
-fn run(command: &Command) -> anyhow::Result<()> {
+/// Says what a device's name is taken for.
+fn explain(target: &Target) {
+    match target.kind() {
+        Some(kind) if target.given() == target.uri() => note!("byway: {target} is {kind}"),
+        Some(kind) => note!("byway: {} is taken as {target}, {kind}", target.given()),
+        // Opening it says why it is no device.
+        None => {}
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let mut out = BufWriter::new(io::stdout().lock());
-    match command {
+    match &cli.command {
         Command::Create(args) => command::create::run(args, &mut out)?,
         Command::Enum(args) => command::enumerate::run(args, &mut out)?,
         Command::Discover(args) => command::discover::run(args, &mut out)?,
@@ -49,7 +64,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Log(args) => command::log::run(args, &mut out)?,
         Command::Feature(args) => command::feature::run(&args.command, &mut out, &interrupt)?,
         Command::Pass(args) => command::pass::run(&args.queue, &mut out, &interrupt)?,
-        Command::Info(args) => command::info::run(args, &mut out)?,
+        Command::Info(args) => command::info::run(args, cli.verbose, &mut out)?,
         Command::Check(args) => command::check::run(args, &mut out, &interrupt)?,
         Command::Resize(args) => command::resize::run(args, &mut out, &interrupt)?,
         Command::Snapshot(args) => command::snapshot::run(args, &mut out, &interrupt)?,
@@ -69,6 +84,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Dd(args) => command::dd::run(args, &mut out, &interrupt)?,
         Command::Perf(args) => command::perf::run(args, &mut out, &interrupt)?,
         Command::Bench(args) => command::bench::run(&args.command, &mut out, &interrupt)?,
+        Command::Uri(args) => command::uri::run(args, &mut out)?,
         Command::Gen(args) => generate::run(&args.what, &mut out)?,
     }
     out.flush()?;

@@ -26,7 +26,7 @@ fn every_command_whose_answer_is_no_exits_with_1() {
         &["nvm", "compare-and-write", &blocks, "--expected", &twos, "--file", &ones],
         &["kv", "import", &uri, &records, "--compare"],
         // Compare, of blocks that hold something else.
-        &["pass", "io", &blocks, "--opcode", "0x05", "--nsid", "2", "--input", &twos],
+        &["pass", "io", &blocks, "--opcode", "0x05", "--ns", "2", "--input", &twos],
     ] {
         byway().args(args).assert().code(1);
     }

@@ -77,8 +77,8 @@ fn served_namespaces_are_listed_and_changed_by_commands() {
     assert_eq!((&added["done"], &added["nsid"]), (&"namespace_added".into(), &2.into()));
     let listed = json(&["ns", "list", socket, "--subsystem", FIRST]);
     assert_eq!(listed[1]["uri"], "blocks:4M");
-    assert!(said(&["ns", "remove", socket, "1", "--subsystem", FIRST]).contains("exported no more"));
-    refused(2, &["ns", "remove", socket, "1", "--subsystem", FIRST]);
+    assert!(said(&["ns", "remove", socket, "--ns", "1", "--subsystem", FIRST]).contains("exported no more"));
+    refused(2, &["ns", "remove", socket, "--ns", "1", "--subsystem", FIRST]);
     let port = json(&["port", "add", socket, "127.0.0.1:0"]);
     assert_eq!(port["port"], 2);
     assert_eq!(names(address), [format!("{FIRST} 1"), format!("{FIRST} 2")]);

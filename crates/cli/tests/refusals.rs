@@ -72,7 +72,7 @@ fn usual_mistakes_are_refused_in_one_sentence_with_the_expected_form() {
         (vec!["info", "nosuch"], vec!["no file of that name", "embedded:PATH"]),
         (vec!["feature", "list", &blocks], vec!["no controller"]),
         (vec!["pass", "io", &blocks, "--opcode", "0x99"], vec!["opcode 99h"]),
-        (vec!["identify", "0x99", &uri], vec!["identify structure 99h is not supported"]),
+        (vec!["identify", &uri, "0x99"], vec!["identify structure 99h is not supported"]),
         (vec!["kv", "get", &blocks, "k"], vec!["no key-value namespace", "1 (nvm)"]),
         (vec!["kv", "load", &uri, folder], vec!["is a directory"]),
         (vec!["kv", "export", &uri, "--file", &blocks], vec!["exists already and is left as it is"]),

@@ -407,7 +407,7 @@ fn devices_are_exported_as_namespaces_alone_and_behind_those_of_an_image() {
 fn impossible_export_is_refused_with_its_uri() {
     let tcp = ["--tcp", "127.0.0.1:0"];
     let error = refused(2, &[&["serve"], &tcp[..]].concat());
-    assert!(error.contains("IMAGE"), "{error}");
+    assert!(error.contains("<DEVICE>"), "{error}");
     let error = refused(2, &[&["serve", "--ns", "/no/such/disk"], &tcp[..]].concat());
     assert!(error.contains("export /no/such/disk"), "{error}");
     let error = refused(2, &[&["serve", "ram:64M?flush=media", "--ns", "blocks:1M"], &tcp[..]].concat());

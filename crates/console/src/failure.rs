@@ -4,10 +4,13 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use byway::ErrorKind;
+use byway::spec::Status;
+use byway::{ErrorKind, SystemCause};
+use serde::Serialize;
 
-use crate::terminal::{INTERRUPTED, Interrupted};
+use crate::terminal::{INTERRUPTED, Interrupted, print_json};
 use crate::visible;
 
 /// Exit code of an answer that is no: a condition that does not hold, a key that is not there, a difference that was found.
@@ -51,6 +54,45 @@ impl NotStarted {
     }
 }
 
+/// Whether failures are reported as JSON: set once, when the arguments are known.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Has failures of this process be reported as one JSON object on a line of standard error.
+pub fn report_as_json() {
+    // Relaxed: the flag guards no other memory.
+    AS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Why a command ended, for JSON.
+#[derive(Debug, Serialize)]
+struct Reported<'a> {
+    error: &'a str,
+    kind: &'a str,
+    exit_code: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<ReportedStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
+}
+
+/// The NVMe status of a command.
+#[derive(Debug, Serialize)]
+struct ReportedStatus {
+    sct: u8,
+    sc: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'static str>,
+    do_not_retry: bool,
+}
+
+impl From<Status> for ReportedStatus {
+    fn from(status: Status) -> Self {
+        Self { sct: status.sct(), sc: status.sc(), name: status.name(), do_not_retry: status.dnr() }
+    }
+}
+
 /// Says on standard error why a command of `program` ended, and gives its exit code.
 pub fn end(program: &str, error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
@@ -60,14 +102,68 @@ pub fn end(program: &str, error: &anyhow::Error) -> ExitCode {
     if error.downcast_ref::<Silent>().is_some() {
         return ExitCode::from(NO);
     }
-    note!("{program}: {}", sentence(error));
+    let (exit_code, kind) = verdict(error);
+    let device = error.downcast_ref::<byway::Error>();
+    let status = device.and_then(byway::Error::nvme_status).map(ReportedStatus::from);
+    let origin = device.map(|device| in_snake_case(&format!("{:?}", device.origin())));
+    report(
+        program,
+        &Reported { error: &sentence(error), kind: &kind, exit_code, origin, status, errno: errno(error) },
+    );
+    ExitCode::from(exit_code)
+}
+
+/// Says on standard error that a signal ended the work of `program`.
+pub(crate) fn report_interrupted(program: &str, why: &Interrupted) {
+    let (error, kind, exit_code) = (why.to_string(), "interrupted", INTERRUPTED);
+    report(program, &Reported { error: &error, kind, exit_code, origin: None, status: None, errno: None });
+}
+
+fn report(program: &str, reported: &Reported<'_>) {
+    if !AS_JSON.load(Ordering::Relaxed) {
+        return note!("{program}: {}", reported.error);
+    }
+    // Without anyone to read it there is nothing to be done: the exit code says the rest.
+    let _ = print_json(&mut io::stderr(), reported);
+}
+
+/// The exit code of an error, and its kind for JSON.
+fn verdict(error: &anyhow::Error) -> (u8, Cow<'static, str>) {
     if is_interrupted(error) {
-        return ExitCode::from(INTERRUPTED);
+        return (INTERRUPTED, "interrupted".into());
     }
     if let Some(not_started) = error.downcast_ref::<NotStarted>() {
-        return ExitCode::from(not_started.code);
+        return (not_started.code, "not_started".into());
     }
-    ExitCode::from(if is_no(error) { NO } else { ERROR })
+    let exit_code = if is_no(error) { NO } else { ERROR };
+    let kind = match error.downcast_ref::<byway::Error>() {
+        Some(device) => in_snake_case(&format!("{:?}", device.kind())).into(),
+        None if exit_code == NO => "no".into(),
+        None if error.downcast_ref::<Unusable>().is_some() => "unusable".into(),
+        None if errno(error).is_some() => "system".into(),
+        None => "error".into(),
+    };
+    (exit_code, kind)
+}
+
+/// The name of a variant as JSON has it: `KeyNotFound` is `key_not_found`.
+fn in_snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// Number of the system's error under an error, if there is one.
+fn errno(error: &anyhow::Error) -> Option<i32> {
+    match error.downcast_ref::<byway::Error>() {
+        Some(device) => SystemCause::of(device).map(|cause| cause.errno),
+        None => error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error()),
+    }
 }
 
 /// Whether a signal ended the work, or a read that it waited for.
@@ -87,9 +183,18 @@ fn is_no(error: &anyhow::Error) -> bool {
     error.downcast_ref::<No>().is_some() || error.downcast_ref::<byway::Error>().is_some_and(of_device)
 }
 
-/// Says what is wrong with the arguments, or the help that was asked for, and gives the exit code.
-pub fn end_of_usage(error: &clap::Error) -> ExitCode {
+/// Says what is wrong with the arguments of `program`, or the help that was asked for, and gives the exit code.
+pub fn end_of_usage(program: &str, error: &clap::Error) -> ExitCode {
     let plain = error.render().to_string();
+    let exit_code = u8::try_from(error.exit_code()).unwrap_or(ERROR);
+    if error.use_stderr() && AS_JSON.load(Ordering::Relaxed) {
+        let said = first_paragraph(&plain);
+        report(
+            program,
+            &Reported { error: &said, kind: "usage", exit_code, origin: None, status: None, errno: None },
+        );
+        return ExitCode::from(exit_code);
+    }
     // Without anyone to read it there is nothing to be done: the exit code says the rest.
     let _ = match visible::lines(&plain) {
         // Colours and all, as the parser has it.
@@ -97,7 +202,14 @@ pub fn end_of_usage(error: &clap::Error) -> ExitCode {
         Cow::Owned(shown) if error.use_stderr() => io::stderr().write_all(shown.as_bytes()),
         Cow::Owned(shown) => io::stdout().write_all(shown.as_bytes()),
     };
-    u8::try_from(error.exit_code()).map_or(ExitCode::from(ERROR), ExitCode::from)
+    ExitCode::from(exit_code)
+}
+
+/// What is wrong with arguments, in one line, without the usage that follows it.
+fn first_paragraph(plain: &str) -> String {
+    let lines: Vec<&str> = plain.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let said = lines.join(" ");
+    said.strip_prefix("error: ").unwrap_or(&said).to_owned()
 }
 
 /// The error and its causes in one line. A cause that its error names already is not said twice.
@@ -169,6 +281,26 @@ mod tests {
             let error = anyhow::Error::new(byway::Error::device(kind, "no")).context("put").context("import");
             assert_eq!(is_no(&error), wanted, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn error_of_the_library_is_reported_with_its_kind_under_any_context() {
+        let kind = |error: anyhow::Error| verdict(&error.context("put"));
+        let full = byway::Error::device(ErrorKind::CapacityExceeded, "no room");
+        assert_eq!(kind(full.into()), (ERROR, "capacity_exceeded".into()));
+        let missing = byway::Error::device(ErrorKind::KeyNotFound, "no");
+        assert_eq!(kind(missing.into()), (NO, "key_not_found".into()));
+        assert_eq!(kind(No("it differs".to_owned()).into()), (NO, "no".into()));
+        assert_eq!(kind(io::Error::from_raw_os_error(2).into()), (ERROR, "system".into()));
+        assert_eq!(kind(Interrupted("all is well".into()).into()), (INTERRUPTED, "interrupted".into()));
+        assert_eq!(kind(anyhow::anyhow!("0 jobs move nothing")), (ERROR, "error".into()));
+    }
+
+    #[test]
+    fn usage_in_json_is_what_is_wrong_without_the_usage() {
+        let plain =
+            "error: the following required arguments were not provided:\n  <DEVICE>\n\nUsage: byway kv get\n";
+        assert_eq!(first_paragraph(plain), "the following required arguments were not provided: <DEVICE>");
     }
 
     #[test]

@@ -18,8 +18,20 @@ pub fn parse(text: &str) -> byway::Result<u64> {
 /// # Errors
 /// As [`parse`], and sizes of 4 GiB and more.
 pub fn parse_u32(text: &str) -> Result<u32, String> {
+    parse_within(text, "4G")
+}
+
+/// Parses a size in bytes that fits 16 bits.
+///
+/// # Errors
+/// As [`parse`], and sizes of 64 KiB and more.
+pub fn parse_u16(text: &str) -> Result<u16, String> {
+    parse_within(text, "64K")
+}
+
+fn parse_within<T: TryFrom<u64>>(text: &str, limit: &str) -> Result<T, String> {
     let bytes = parse(text).map_err(|error| error.to_string())?;
-    u32::try_from(bytes).map_err(|_| format!("{text:?} is too large: less than 4G is expected"))
+    T::try_from(bytes).map_err(|_| format!("{text:?} is too large: less than {limit} is expected"))
 }
 
 /// A size for people: with the largest unit that divides it, or one decimal.
@@ -38,7 +50,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn size_of_4_gib_is_refused_where_32_bits_are_what_there_is() {
+    fn size_is_refused_where_its_bits_are_too_few() {
+        assert_eq!(parse_u16("63K"), Ok(63 << 10));
+        assert!(parse_u16("64K").unwrap_err().contains("less than 64K"));
         assert_eq!(parse_u32("4095M"), Ok(4095 << 20));
         assert!(parse_u32("4G").unwrap_err().contains("less than 4G"));
         assert!(parse_u32("8X").unwrap_err().contains("is no size"));

@@ -11,6 +11,7 @@ use byway::ErrorKind;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::failure;
 pub use crate::progress::Progress;
 use crate::visible;
 
@@ -87,7 +88,7 @@ impl Interrupt {
     /// When the system refuses a signal handler or a thread.
     pub fn ends_at_once(&self, left: &'static str) -> io::Result<()> {
         on_signal(move || {
-            note!("byway: {}", Interrupted(left.into()));
+            failure::report_interrupted("byway", &Interrupted(left.into()));
             std::process::exit(INTERRUPTED.into());
         })
     }

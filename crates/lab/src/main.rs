@@ -21,7 +21,7 @@ use crate::args::{Cli, Command};
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return failure::end_of_usage(&error),
+        Err(error) => return failure::end_of_usage("byway-lab", &error),
     };
     match byway_console::logging::install().and_then(|()| run(&cli.command)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -25,20 +25,20 @@ check "info of a namespace, which a ring serves" says 'io_uring_cmd' byway info 
 check "info of a block device" says 'io_uring' byway info "$block"
 
 as_nvme_cli_says() {
-    byway identify controller "$controller" --raw > ours
+    byway identify "$controller" controller --raw > ours
     nvme id-ctrl "$controller" -b > theirs
     same ours theirs
-    byway identify namespace "$generic" --ns 2 --raw > ours
+    byway identify "$generic" namespace --ns 2 --raw > ours
     nvme id-ns "$controller" -n 2 -b > theirs
     same ours theirs
-    byway identify descriptors "$generic" --raw > ours
+    byway identify "$generic" descriptors --raw > ours
     nvme ns-descs "$controller" -n 1 -b > theirs
     same ours theirs
-    byway log effects "$controller" --raw > ours
+    byway log "$controller" effects --raw > ours
     nvme get-log "$controller" -i 5 -l 4096 -b > theirs
     same ours theirs
-    says 'temperature' byway log smart "$generic"
-    says '' byway log error "$block?backend=nvme_ioctl"
+    says 'temperature' byway log "$generic" smart
+    says '' byway log "$block?backend=nvme_ioctl" error
 }
 check "identify and logs are nvme-cli's bytes" as_nvme_cli_says
 

@@ -39,16 +39,16 @@ features() {
 check "features are read and set" features
 
 as_nvme_cli_says() {
-    byway identify controller "$controller" --raw > ours
+    byway identify "$controller" controller --raw > ours
     nvme id-ctrl "$controller" -b > theirs
     same ours theirs
-    byway identify namespace "$generic" --ns 1 --raw > ours
+    byway identify "$generic" namespace --ns 1 --raw > ours
     nvme id-ns "$controller" -n 1 -b > theirs
     same ours theirs
-    byway log effects "$controller" --raw > ours
+    byway log "$controller" effects --raw > ours
     nvme get-log "$controller" -i 5 -l 4096 -b > theirs
     same ours theirs
-    byway log smart "$generic"
+    byway log "$generic" smart
     byway feature list "$controller"
     byway list
 }

@@ -97,7 +97,7 @@ namespace_changes() {
     size=$(cat "/sys/block/$(cat added)/size")
     [ "$size" = 32768 ]
     fio_verified "/dev/$(cat added)" --rw=randwrite --bs=4k --iodepth=8 --size=4M
-    byway ns remove control 2 --subsystem "$nqn"
+    byway ns remove control --ns 2 --subsystem "$nqn"
     until_true 60 test ! -e "/sys/block/$(cat added)"
     reads_back 1M
 }

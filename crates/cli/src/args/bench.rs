@@ -5,6 +5,8 @@ use byway_console::{number, size};
 use byway_measure::{Common, Switch, Way};
 use clap::{Args, Subcommand};
 
+use super::Device;
+
 /// `byway bench`: what puts cost, measured. Comparisons with other stores are in `byway-lab`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -30,9 +32,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   byway bench traffic /dev/ng0n2 --methods prp,piggyback-pt
-  byway bench traffic embedded:disk.img?sgl=off --methods prp,inline --sizes 32,64 --json
+  byway bench traffic 'disk.img?sgl=off' --methods prp,inline --sizes 32,64 --json
 
-Keys are overwritten by turns. Behind a kernel's driver, method prp is what the kernel chooses, PRPs or SGLs: column \
+The device is any with a key-value namespace that counts what crosses its link. Keys are overwritten by turns. Behind a kernel's driver, method prp is what the kernel chooses, PRPs or SGLs: column \
 descriptors says which the device was given. A device does not see how often its doorbells are written, and so they \
 are in no sum: at most two a command, 4 bytes each, 28 on the wire. Times are those of the caller.")]
     Traffic(Traffic),
@@ -66,9 +68,8 @@ pub struct Transfer {
 /// `byway bench traffic`.
 #[derive(Debug, Args)]
 pub struct Traffic {
-    /// The device: any with a key-value namespace that counts what crosses its link.
-    #[arg(value_name = "URI")]
-    pub uri: String,
+    #[command(flatten)]
+    pub device: Device,
     /// Value sizes.
     #[arg(long, value_delimiter = ',', value_parser = size::parse_u32, value_name = "SIZES",
           default_value = "4,8,11,32,64,128,256,512,1K,4K")]

@@ -10,22 +10,23 @@ use byway_console::number;
 use byway_console::size;
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Device;
+use super::Whole;
+use crate::target::Target;
 
 /// `byway list`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   byway list
-  byway list embedded:disk.img /dev/nvme0n1
+  byway list disk.img /dev/nvme0n1
   byway list --json | jq -r '.[].namespaces[]?.nsid'
 
 Each device is opened for reading alone; where that fails, the line says why, and the exit code is 2 if it was asked for by \
 its name. `byway enum` opens nothing.")]
 pub struct List {
-    /// Devices [default: every one that the kernel knows].
-    #[arg(value_name = "URI")]
-    pub uris: Vec<String>,
+    /// Devices: paths and URIs (`byway help uri`) [default: every one that the kernel knows].
+    #[arg(value_name = "DEVICE")]
+    pub devices: Vec<Target>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -49,17 +50,18 @@ pub struct Form {
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
-  byway identify controller embedded:disk.img
-  byway identify namespace embedded:disk.img --ns 2
-  byway identify 0x1c embedded:disk.img --json
-  byway identify controller embedded:disk.img --raw | xxd | head
+  byway identify disk.img
+  byway identify disk.img namespace --ns 2
+  byway identify /dev/nvme0 0x1c --json
+  byway identify disk.img controller --raw | xxd | head
 
 Structures by name: {}.", names(STRUCTURES)))]
 pub struct Identify {
-    /// Which structure: its name, or its number (CNS).
-    pub structure: Structure,
     #[command(flatten)]
-    pub device: Device,
+    pub device: Whole,
+    /// Which structure: its name, or its number (CNS).
+    #[arg(default_value = "controller")]
+    pub structure: Structure,
     /// Namespace [default: the URI's, or the first, where the structure is of one].
     #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
     pub ns: Option<u32>,
@@ -77,17 +79,17 @@ pub struct Identify {
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
-  byway log smart embedded:disk.img
-  byway log error embedded:disk.img --json
-  byway log effects embedded:disk.img --csi kv
-  byway log 0xc0 embedded:disk.img --length 512 --raw | xxd | head
+  byway log disk.img smart
+  byway log /dev/nvme0 error --json
+  byway log disk.img effects --csi kv
+  byway log disk.img 0xc0 --length 512 --raw | xxd | head
 
 Pages by name: {}.", names(PAGES)))]
 pub struct Log {
+    #[command(flatten)]
+    pub device: Whole,
     /// Which page: its name, or its number (LID).
     pub page: Page,
-    #[command(flatten)]
-    pub device: Device,
     /// Namespace, where the page is of one [default: the whole controller].
     #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
     pub ns: Option<u32>,
@@ -130,7 +132,7 @@ Example:
   byway feature list embedded:disk.img")]
     List {
         #[command(flatten)]
-        device: Device,
+        device: Whole,
         /// Namespace, for features of one [default: the URI's, or the first].
         #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
         ns: Option<u32>,
@@ -145,7 +147,7 @@ Examples:
   byway feature get embedded:disk.img 0x20 --ns 1 --select supported --json")]
     Get {
         #[command(flatten)]
-        device: Device,
+        device: Whole,
         /// Which feature: its name, or its number (FID).
         feature: FeatureName,
         /// Which value.
@@ -173,7 +175,7 @@ What is not saved lasts until the controller is reset. A device in this process 
 feature lasts as long as this command.")]
     Set {
         #[command(flatten)]
-        device: Device,
+        device: Whole,
         /// Which feature: its name, or its number (FID).
         feature: FeatureName,
         /// Value (CDW11).
@@ -246,13 +248,13 @@ Examples:
 #[derive(Debug, Args)]
 pub struct PassCommand {
     #[command(flatten)]
-    pub device: Device,
+    pub device: Whole,
     /// Opcode.
     #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u8>)]
     pub opcode: u8,
     /// Namespace [default: of an I/O command the URI's, or the first; of an admin command none].
     #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
-    pub nsid: Option<u32>,
+    pub ns: Option<u32>,
     /// Command dword 2.
     #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
     pub cdw2: u32,

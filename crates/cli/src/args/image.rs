@@ -7,7 +7,7 @@ use byway_console::number;
 use byway_console::size;
 use clap::{Args, ValueEnum};
 
-use super::Device;
+use super::Whole;
 use crate::namespace;
 
 /// `byway create`.
@@ -45,17 +45,16 @@ pub struct Create {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  byway info embedded:disk.img
-  byway info -v embedded:disk.img
+  byway info disk.img
+  byway info -v disk.img
   byway info -v pci:0000:04:00.0
-  byway info 'embedded:disk.img?profile=cosmos' --json")]
+  byway info 'embedded:disk.img?profile=cosmos' --json
+
+The first line says what the name is taken for. With --verbose the insides follow: room, wear, write amplification by cause, ages, \
+power history, engines; of an NVMe device that is not in this process, what it announced.")]
 pub struct Info {
     #[command(flatten)]
-    pub device: Device,
-    /// Its insides too: room, wear, write amplification by cause, ages, power history, engines; of an NVMe device that is not
-    /// in this process, what it announced.
-    #[arg(long, short)]
-    pub verbose: bool,
+    pub device: Whole,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -141,9 +140,8 @@ Examples:
 
 This is the NVMe command Format NVM: a device that has no controller, such as a file, cannot do it.")]
 pub struct FormatNamespace {
-    /// The image, or the URI of any device with a controller.
-    #[arg(value_name = "DEVICE")]
-    pub device: String,
+    #[command(flatten)]
+    pub device: Whole,
     /// The namespace that is emptied.
     #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
     pub ns: u32,
@@ -173,9 +171,8 @@ This is the NVMe command Sanitize: a device that has no controller, such as a fi
 A sanitize of an image that is interrupted is finished when the image is next opened. What the host's file system and its \
 disk keep of blocks that were given back is beyond the image.")]
 pub struct Sanitize {
-    /// The image, or the URI of any device with a controller.
-    #[arg(value_name = "DEVICE")]
-    pub device: String,
+    #[command(flatten)]
+    pub device: Whole,
     /// Write over everything so many times before its room is given back.
     #[arg(long, value_name = "PASSES", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub overwrite: Option<u8>,

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use byway::serve::AnaSetting;
+use byway_console::number;
 use clap::{Args, Subcommand};
 
 use super::serve::{ana_setting, io_address};
+use crate::target::Target;
 
 /// The server that is asked, and how its answer is printed.
 #[derive(Debug, Args)]
@@ -79,8 +81,8 @@ pub struct AddSubsystem {
     #[arg(value_name = "NQN")]
     pub nqn: String,
     /// Export this device as a namespace, as with `byway serve`. Once for each; namespaces may come later too.
-    #[arg(long = "ns", value_name = "URI")]
-    pub exports: Vec<String>,
+    #[arg(long = "ns", value_name = "DEVICE")]
+    pub exports: Vec<Target>,
     /// Let this host connect, and no other that is not named so too.
     #[arg(long, value_name = "NQN")]
     pub allow_host: Vec<String>,
@@ -126,7 +128,7 @@ pub struct RemoveSubsystem {
 Examples:
   byway ns list disk.img
   byway ns add /run/byway.sock /dev/nvme1n1
-  byway ns remove /run/byway.sock 2")]
+  byway ns remove /run/byway.sock --ns 2")]
 pub struct Namespaces {
     /// What is done.
     #[command(subcommand)]
@@ -149,7 +151,7 @@ Examples:
   byway ns add /run/byway.sock '/dev/nvme1n1?direct=1' --subsystem nqn.2026-11.example:disks")]
     Add(AddNamespace),
     /// Stop exporting a namespace; hosts get an event, and commands under way there fail.
-    #[command(after_help = "Examples:\n  byway ns remove disk.img 2")]
+    #[command(after_help = "Examples:\n  byway ns remove disk.img --ns 2")]
     Remove(RemoveNamespace),
 }
 
@@ -160,8 +162,8 @@ pub struct AddNamespace {
     #[command(flatten)]
     pub of: AskedOfOne,
     /// What is exported, as with `byway serve --ns`. A path is this command's, not the server's.
-    #[arg(value_name = "URI")]
-    pub uri: String,
+    #[arg(value_name = "DEVICE")]
+    pub device: Target,
 }
 
 /// `byway ns remove`.
@@ -170,9 +172,9 @@ pub struct RemoveNamespace {
     /// The server.
     #[command(flatten)]
     pub of: AskedOfOne,
-    /// Its identifier.
-    #[arg(value_name = "NSID")]
-    pub nsid: u32,
+    /// The namespace.
+    #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
+    pub ns: u32,
 }
 
 /// `byway ana`.

@@ -3,24 +3,31 @@
 mod bench;
 mod controller;
 mod dhchap;
+mod groups;
 mod image;
 mod key;
 mod live;
 mod negative;
 mod nvm;
+mod nvme_cli;
 mod serve;
 mod tdm;
 mod tls;
 mod top;
+mod uri;
 mod work;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use byway_console::failure;
 use byway_console::number;
 use byway_console::records::Format;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use byway_console::size;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::data;
+use crate::target::Target;
 pub use bench::*;
 pub use controller::*;
 pub use dhchap::*;
@@ -32,6 +39,7 @@ pub use serve::*;
 pub use tdm::*;
 pub use tls::*;
 pub use top::*;
+pub use uri::*;
 pub use work::*;
 
 /// Move bytes between programs and SSDs at the size the program has.
@@ -40,24 +48,65 @@ pub use work::*;
     name = "byway",
     version,
     propagate_version = true,
-    after_help = AFTER_HELP,
-    after_long_help = format!("{AFTER_HELP}\n\n{}", options_of_a_uri())
+    after_help = AFTER_HELP
 )]
 pub struct Cli {
+    /// Say on standard error what each device's name is taken for.
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Reads the arguments of this process.
+/// The command tree.
+pub fn command() -> clap::Command {
+    groups::grouped(nvme_cli::with_its_spellings(Cli::command()))
+}
+
+/// The arguments of this process.
+pub struct Parsed {
+    /// What was asked for.
+    pub cli: Cli,
+    /// Every device that was named.
+    pub targets: Vec<Target>,
+}
+
+/// Reads the arguments of this process. Where they ask for JSON, failures are reported as JSON from then on.
 ///
 /// # Errors
 /// Arguments that are wrong, and help that was asked for.
-pub fn parse() -> Result<Cli, clap::Error> {
-    let mut command = negative::as_values(Cli::command());
+pub fn parse() -> Result<Parsed, clap::Error> {
+    let mut command = negative::as_values(command());
+    if asks_for_json(std::env::args_os().skip(1)) {
+        failure::report_as_json();
+    }
     let matched = command.try_get_matches_from_mut(std::env::args_os());
-    let parsed = matched.and_then(|matched| Cli::from_arg_matches(&matched));
+    let parsed = matched.and_then(|matched| {
+        Ok(Parsed { targets: targets_of(&matched), cli: Cli::from_arg_matches(&matched)? })
+    });
     parsed.map_err(|error| negative::explained(error.format(&mut command)))
+}
+
+/// Whether words of a command line ask for JSON, in the place of options. They may be wrong otherwise, so no parser says it.
+fn asks_for_json(words: impl Iterator<Item = OsString>) -> bool {
+    let words: Vec<OsString> = words.take_while(|word| word != "--").collect();
+    let is_format =
+        |pair: &[OsString]| (pair[0] == "-o" || pair[0] == "--output-format") && pair[1] == "json";
+    let is_json = |word: &OsString| {
+        ["--json", "-ojson", "-o=json", "--output-format=json"].iter().any(|json| word == json)
+    };
+    words.iter().any(is_json) || words.windows(2).any(is_format)
+}
+
+/// Every device that the arguments name.
+fn targets_of(matched: &ArgMatches) -> Vec<Target> {
+    let of_one = |id: &clap::Id| {
+        let found = matched.try_get_many::<Target>(id.as_str()).ok().flatten();
+        found.into_iter().flatten().cloned().collect::<Vec<_>>()
+    };
+    let below = matched.subcommand().map(|(_, below)| targets_of(below)).unwrap_or_default();
+    matched.ids().flat_map(of_one).chain(below).collect()
 }
 
 const AFTER_HELP: &str = "\
@@ -67,32 +116,15 @@ Examples:
   byway bench transfer --sizes 32 --methods prp,piggyback,inline
 
 Exit codes: 0 done, 1 the answer is no (no such key, a condition that does not hold, a difference found), 2 an error, 130 \
-interrupted. Sizes: a number of bytes, or one with K, M, G or T, such as 64M, 64MB, 64MiB or 1.5G: all are powers of 1024.";
-
-/// What may stand behind the `?` of a URI, a line each.
-fn options_of_a_uri() -> String {
-    let line =
-        |(name, values, about): &(&str, &str, &str)| format!("\n  {:29}{about}", format!("{name}={values}"));
-    let embedded: String = byway::uri::OPTIONS.iter().map(line).collect();
-    let blocks: String = byway::BLOCK_OPTIONS.iter().map(line).collect();
-    let of_host = byway::PCIE_OPTIONS.join(", ");
-    let tcp: String = byway::TCP_OPTIONS.iter().map(line).collect();
-    format!(
-        "Options begin at the first `?` that a `name=` follows, or the name of an option. In embedded:PATH, file:PATH and vfio-user:PATH \
-         % and two hexadecimal digits are a byte: %3F is a `?` that belongs to the path.\n\n\
-         Options of embedded:PATH, embedded-ram:SIZE and embedded-null:SIZE, behind a `?`, joined by `&`:{embedded}\n\n\
-         Options of vfio-user:PATH and pci:ADDRESS, of these: {of_host}\n\n\
-         Options of tcp://HOST[:PORT]/NQN:{tcp}\n\n\
-         Options of a path, file:PATH, ramdisk:SIZE and null-backend:SIZE:{blocks}"
-    )
-}
+interrupted. Sizes: a number of bytes, or one with K, M, G or T, such as 64M, 64MB, 64MiB or 1.5G: all are powers of 1024. \
+How devices are named: `byway help uri`. As in nvme-cli, -n is --ns and -o json is --json.";
 
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Make an image: the file that holds one device.
     Create(Create),
-    /// List the block devices and NVMe controllers that the kernel knows, without opening any.
+    /// List the block devices and NVMe controllers that the kernel knows; none is opened.
     Enum(Enumerate),
     /// Ask a discovery service at a TCP address which subsystems there are.
     Discover(Discover),
@@ -118,7 +150,7 @@ pub enum Command {
     Format(FormatNamespace),
     /// Empty the whole device; no byte of what was ever stored is left in the image.
     Sanitize(Sanitize),
-    /// Serve a device to guests, other processes and hosts: as a PCIe NVMe controller (vfio-user), or over NVMe/TCP.
+    /// Serve a device to guests and processes (vfio-user) and to hosts (NVMe/TCP).
     Serve(Box<Serve>),
     /// List, add and remove the subsystems of a running server.
     Subsystem(Subsystems),
@@ -132,20 +164,23 @@ pub enum Command {
     Host(Hosts),
     /// Serve unmodified programs' writes and syncs from device memory.
     Tdm(Box<Tdm>),
-    /// Show a device at work, live: what it does in a second, how long that takes, its link, flash and health.
+    /// Show a device at work: rates, latencies, link, flash and health.
     Top(Top),
     /// Make secrets for authentication (DH-HMAC-CHAP), and keys of TLS.
     Key(AuthKey),
-    /// Keys and values.
+    /// Put, get, list, import and export keys and values.
     Kv(Kv),
-    /// Blocks.
+    /// Read, write, copy, compare and zero blocks.
     Nvm(Nvm),
     /// Copy between any two places: devices of blocks, files, standard input and output.
     Dd(Dd),
     /// Run a load on any device, and measure it: blocks or keys and values.
     Perf(Perf),
-    /// Measure what puts cost, by transfer method. Other stores, endurance and the report: byway-lab.
+    /// Measure what puts cost, by transfer method. More experiments: byway-lab.
     Bench(Bench),
+    /// Say how devices are named, or what a name is taken for.
+    #[command(long_about = names_of_devices())]
+    Uri(Names),
     /// Print man pages, shell completions, or the reference of commands.
     Gen(Gen),
 }
@@ -177,13 +212,37 @@ pub struct Discover {
     pub json: bool,
 }
 
-/// Which device, and how it is driven.
+/// One device.
+#[derive(Debug, Args)]
+pub struct Whole {
+    /// The device: the path of an image, file or device node, or a URI (`byway help uri`).
+    #[arg(value_name = "DEVICE")]
+    pub target: Target,
+}
+
+impl Whole {
+    /// Its URI.
+    pub fn uri(&self) -> &str {
+        self.target.uri()
+    }
+}
+
+/// One namespace of a device.
 #[derive(Debug, Args)]
 pub struct Device {
-    /// The device: embedded:PATH, embedded-ram:SIZE for one in memory, vfio-user:PATH for one that another process serves,
-    /// tcp://HOST:4420/NQN for one that is reached over the network, pci:0000:04:00.0 for one that vfio-pci has; where blocks are meant, a path or file:PATH of a file or block device too, or null-backend:SIZE for none. Options after `?`, joined by `&`, are listed by `byway --help`.
-    #[arg(value_name = "URI")]
-    pub uri: String,
+    #[command(flatten)]
+    pub whole: Whole,
+    /// Namespace, as `ns=` of a URI [default: the first that fits].
+    #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
+    pub ns: Option<u32>,
+}
+
+impl Device {
+    /// The device's URI, with the namespace.
+    pub fn uri(&self) -> String {
+        let option = self.ns.map(|ns| format!("ns={ns}")).unwrap_or_default();
+        byway::uri::with_options(self.whole.uri(), &option)
+    }
 }
 
 /// `byway kv`.
@@ -342,7 +401,7 @@ A line is a key, a tab and the value, both with escapes for bytes that are no te
         #[arg(long, conflicts_with = "value_bytes")]
         keys: bool,
         /// At most so many bytes of each value, up to 65534.
-        #[arg(long, value_name = "BYTES", value_parser = number::parse::<u16>)]
+        #[arg(long, value_name = "SIZE", value_parser = size::parse_u16)]
         value_bytes: Option<u16>,
         /// Print one JSON object a line.
         #[arg(long)]
@@ -519,7 +578,6 @@ Example:
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// Every command, with its names from the root.
     fn commands(command: &clap::Command, path: &str) -> Vec<(String, clap::Command)> {
@@ -541,7 +599,37 @@ mod tests {
 
     #[test]
     fn command_line_definition_is_valid() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn json_is_asked_for_in_every_spelling_and_only_as_an_option() {
+        let asks = |line: &str| asks_for_json(line.split(' ').map(OsString::from));
+        for line in
+            ["kv get a k --json", "id-ctrl a -o json", "id-ctrl a -ojson", "list --output-format=json"]
+        {
+            assert!(asks(line), "{line}");
+        }
+        for line in ["kv put a k -- --json", "dd a -o b", "kv put a json", "list"] {
+            assert!(!asks(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn spellings_of_nvme_cli_mean_ours() {
+        let parsed = |line: &str| {
+            let matched = command().try_get_matches_from(words(line)).unwrap();
+            format!("{:?}", Cli::from_arg_matches(&matched).unwrap())
+        };
+        for (theirs, ours) in [
+            ("byway kv list ram:64M -o json", "byway kv list ram:64M --json"),
+            ("byway identify ram:64M -o binary", "byway identify ram:64M --raw"),
+            ("byway log ram:64M smart --output-format=normal", "byway log ram:64M smart"),
+            ("byway format ram:64M -n 1 --yes", "byway format ram:64M --ns 1 --yes"),
+            ("byway nvm flush ram:64M --namespace-id 2", "byway nvm flush ram:64M --ns 2"),
+        ] {
+            assert_eq!(parsed(theirs), parsed(ours), "{theirs}");
+        }
     }
 
     #[test]
@@ -564,12 +652,13 @@ mod tests {
 
     #[test]
     fn every_command_has_an_example_that_parses() {
-        for (path, mut command) in commands(&Cli::command(), "") {
+        for (path, mut command) in commands(&command(), "") {
             let help = command.render_help().to_string();
             let example = help.split_once("Example").unwrap_or_else(|| panic!("{path} has no example")).1;
             assert!(example.contains(&path), "{path}: {example}");
             for line in example.lines().filter(|line| line.trim_start().starts_with(&path)) {
-                Cli::try_parse_from(words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+                let matched = super::command().try_get_matches_from(words(line));
+                matched.unwrap_or_else(|error| panic!("{line}: {error}"));
             }
         }
     }

@@ -11,7 +11,7 @@ use super::Device;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  byway nvm write 'embedded:disk.img?ns=2' --file boot.bin")]
+  byway nvm write disk.img --ns 2 --file boot.bin")]
 pub struct Nvm {
     /// What to do.
     #[command(subcommand)]
@@ -35,7 +35,7 @@ pub enum NvmCommand {
     /// Write blocks to standard output or a file.
     #[command(after_help = "\
 Example:
-  byway nvm read 'embedded:disk.img?ns=2' --offset 1M --length 4K | xxd | head")]
+  byway nvm read disk.img --ns 2 --offset 1M --length 4K | xxd | head")]
     Read {
         #[command(flatten)]
         device: Device,
@@ -51,7 +51,7 @@ Example:
     /// Write a file or standard input to blocks; the last block is filled with zeroes.
     #[command(after_help = "\
 Examples:
-  byway nvm write 'embedded:disk.img?ns=2' --file boot.bin
+  byway nvm write disk.img --ns 2 --file boot.bin
   echo hello | byway nvm write 'embedded:disk.img?ns=2&transfer=inline' --offset 4K")]
     Write {
         #[command(flatten)]
@@ -69,7 +69,7 @@ Examples:
     /// Deallocate blocks (Dataset Management); those of a Byway device read as zeroes then.
     #[command(after_help = "\
 Example:
-  byway nvm trim 'embedded:disk.img?ns=2' --offset 1M --length 64K")]
+  byway nvm trim disk.img --ns 2 --offset 1M --length 64K")]
     Trim {
         #[command(flatten)]
         device: Device,
@@ -82,7 +82,7 @@ Example:
     /// Have blocks read as zeroes.
     #[command(after_help = "\
 Example:
-  byway nvm zero 'embedded:disk.img?ns=2' --offset 1M --length 64K")]
+  byway nvm zero disk.img --ns 2 --offset 1M --length 64K")]
     Zero {
         #[command(flatten)]
         device: Device,
@@ -95,7 +95,7 @@ Example:
     /// Have the device read blocks to see that it can; nothing crosses the link.
     #[command(after_help = "\
 Example:
-  byway nvm verify 'embedded:disk.img?ns=2' --length 16M")]
+  byway nvm verify disk.img --ns 2 --length 16M")]
     Verify {
         #[command(flatten)]
         device: Device,
@@ -111,7 +111,7 @@ Example:
     /// Have the device compare blocks with a file or standard input; exit code 1 for a difference.
     #[command(after_help = "\
 Example:
-  byway nvm compare 'embedded:disk.img?ns=2' --file boot.bin")]
+  byway nvm compare disk.img --ns 2 --file boot.bin")]
     Compare {
         #[command(flatten)]
         device: Device,
@@ -128,7 +128,7 @@ Example:
     /// Compare a block and write it if it is equal, atomically among all writers; exit code 1 if it differs.
     #[command(after_help = "\
 Example:
-  byway nvm compare-and-write 'embedded:disk.img?ns=2' --expected old.bin --file new.bin")]
+  byway nvm compare-and-write disk.img --ns 2 --expected old.bin --file new.bin")]
     CompareAndWrite {
         #[command(flatten)]
         device: Device,
@@ -148,7 +148,7 @@ Example:
     /// Have the device copy blocks to another place of the namespace; nothing crosses the link.
     #[command(after_help = "\
 Example:
-  byway nvm copy 'embedded:disk.img?ns=2' --offset 0 --length 1M --to 8M")]
+  byway nvm copy disk.img --ns 2 --offset 0 --length 1M --to 8M")]
     Copy {
         #[command(flatten)]
         device: Device,
@@ -164,7 +164,7 @@ Example:
     /// Make completed writes durable.
     #[command(after_help = "\
 Example:
-  byway nvm flush 'embedded:disk.img?ns=2'")]
+  byway nvm flush disk.img --ns 2")]
     Flush {
         #[command(flatten)]
         device: Device,

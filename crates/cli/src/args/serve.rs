@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::args::{ServeDhchap, ServeTls};
+use crate::target::Target;
 use byway::serve::{AnaSetting, AnaState, PortId};
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
 
@@ -44,15 +45,15 @@ needs the guest's memory in a file that it shares: -object memory-backend-memfd,
 SIGINT and SIGTERM end the service in order: what was asked for is done, the image is closed, the socket removed. A second one ends it at once, as SIGKILL does: nothing acknowledged is lost. \
 SIGHUP reads --config anew and applies it; or --tls-keys and --dhchap-secrets, where there is either, for hosts that connect from then on: open connections go on. Files that cannot be used change nothing, and are reported.")]
 pub struct Serve {
-    /// The image, or embedded:PATH or embedded-ram:SIZE with options after `?`, as `byway --help` lists them. May be left out where --ns
+    /// The device: the path of an image, or embedded:PATH or embedded-ram:SIZE (`byway help uri`). May be left out where --ns
     /// says what to serve.
-    #[arg(value_name = "IMAGE", required_unless_present_any = ["exports", "config"])]
-    pub device: Option<String>,
+    #[arg(value_name = "DEVICE", required_unless_present_any = ["exports", "config"])]
+    pub device: Option<Target>,
     /// Export this device as a namespace, behind those of the image: a file, a block device, another NVMe device (`tcp://` too),
     /// blocks in memory (`ramdisk:1G`); of a device with several namespaces the first of blocks, or `ns=`. Its own commands
     /// carry out what hosts ask for, at once and many at a time. With `readonly=1` it is write protected. Once for each.
-    #[arg(long = "ns", value_name = "URI")]
-    pub exports: Vec<String>,
+    #[arg(long = "ns", value_name = "DEVICE")]
+    pub exports: Vec<Target>,
     /// Serve a PCIe NVMe controller to vfio-user clients at this socket, one after the other: QEMU guests, or Byway's
     /// own driver. A socket that a dead server left is replaced.
     #[arg(long, value_name = "PATH")]

@@ -4,24 +4,26 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::target::Target;
+
 /// `byway top`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   byway top http://127.0.0.1:9899
   byway top tcp://10.0.0.1/nqn.2026-11.example:disk --interval 5
-  byway top embedded:disk.img --once
+  byway top disk.img --once
   byway top http://127.0.0.1:9899 --json | jq -c '.commands[] | [.command, .per_s, .p99_s]'
 
-`byway serve --metrics` has the whole picture. A device that is opened by its URI has what its logs hold: health, \
+`byway serve --metrics` has the whole picture. A device that is opened has what its logs hold: health, \
 commands of hosts, and of Byway devices their link and flash as well.
 
 On a terminal the figures stay in place until q or Ctrl-C; elsewhere a report follows the other. The first comes after an interval, \
 and covers it.")]
 pub struct Top {
-    /// What to look at: http://HOST:PORT of a server's figures, or the URI of a device.
-    #[arg(value_name = "URI")]
-    pub uri: String,
+    /// What to look at: http://HOST:PORT of a server's figures, or a device by its path or URI (`byway help uri`).
+    #[arg(value_name = "DEVICE")]
+    pub device: Target,
     /// Seconds between two looks.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,

@@ -4,24 +4,27 @@ use byway_console::number;
 use byway_console::size;
 use clap::Args;
 
+use crate::target::Target;
+
 /// `byway dd`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  byway dd ./blocks.bin 'embedded:disk.img?ns=2'
-  byway dd /dev/sdb ./backup.bin --sparse --verify
+  byway dd blocks.bin 'embedded:disk.img?ns=2'
+  byway dd /dev/sdb backup.bin --sparse --verify
   byway dd 'embedded:disk.img?ns=2' - | zstd > disk.zst
-  byway dd ./a.bin ./b.bin --bs 1M --depth 32 --jobs 2 --skip 4M --count 1G --json
+  byway dd a.bin b.bin --bs 1M --depth 32 --jobs 2 --skip 4M --count 1G --json
 
 Sizes are bytes, or a number with K, M, G or T (powers of 1024), as 64M, 64MB, 64MiB or 1.5G. A file that is not there is made; one that is there is written over from \
---seek on, made longer if it must be, and never cut. Ctrl-C ends a copy between two pieces and says how much is there.")]
+--seek on, made longer if it must be, and never cut. A path is the file itself: of an image say embedded:PATH for the \
+blocks of its device, or file:PATH for its bytes. Ctrl-C ends a copy between two pieces and says how much is there.")]
 pub struct Dd {
-    /// Where bytes come from: the URI of a device of blocks, a file, or - for standard input.
-    #[arg(value_name = "SRC")]
-    pub from: String,
+    /// Where bytes come from: a path, the URI of a device of blocks (`byway help uri`), or - for standard input.
+    #[arg(value_name = "SRC", value_parser = Target::of_copy)]
+    pub from: Target,
     /// Where they go: the same, or - for standard output.
-    #[arg(value_name = "DST")]
-    pub to: String,
+    #[arg(value_name = "DST", value_parser = Target::of_copy)]
+    pub to: Target,
     /// Bytes of a piece: what one command moves [default: 256K, or as many as both sides can].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub bs: Option<u64>,
@@ -58,11 +61,11 @@ pub struct Dd {
 Examples:
   byway perf null-backend:1G --rw randread --depth 32 --time 2
   byway perf /dev/nvme0n1 --rw randread --depth 32 --threads 2 --cpus 0,1 --time 10 --warmup 1
-  byway perf './blocks.bin?backend=io_uring&direct=1' --rw randrw --mix 70 --verify --json
+  byway perf 'blocks.bin?backend=io_uring&direct=1' --rw randrw --mix 70 --verify --json
   byway perf 'embedded:disk.img?transfer=inline' --rw put --keys 100000 --value-bytes 100
-  byway perf ./blocks.bin --rw randread --direct --time 5
-  byway perf embedded:disk.img --rw get --fill --keys 100000 --count 1000000
-  byway perf embedded:disk.img --rw putget --mix 90 --fill --keys 100000 --count 1000000
+  byway perf blocks.bin --rw randread --direct --time 5
+  byway perf disk.img --rw get --fill --keys 100000 --count 1000000
+  byway perf disk.img --rw putget --mix 90 --fill --keys 100000 --count 1000000
 
 Loads that write overwrite what the device holds in the range, or under the keys. Each thread has a queue and a random \
 number stream of its own, and of a sequential load a part of the range of its own. Ctrl-C ends the measurement and prints \

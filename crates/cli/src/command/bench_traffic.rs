@@ -46,7 +46,7 @@ struct TrafficRow {
 /// A device without keys or without a ledger, a method that it does not have, or an interruption.
 pub fn run(args: &Traffic, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     ensure!(args.count > 0, "a bench of 0 puts measures nothing");
-    let device = byway::open(&args.uri)?;
+    let device = byway::open(&args.device.uri())?;
     let largest = args.sizes.iter().copied().max().unwrap_or(0);
     let values = Values::new(largest, args.seed);
     let rows = args.sizes.len() as u64 * args.methods.len() as u64;

@@ -28,7 +28,7 @@ struct Done {
 /// # Errors
 /// Sides that cannot do what is asked for, what they say while they do it, a difference.
 pub fn run(args: &Dd, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let is_to_output = args.to == "-";
+    let is_to_output = args.to.uri() == "-";
     ensure!(
         !(is_to_output && args.verify),
         "standard output cannot be read back: --verify means nothing here"
@@ -53,7 +53,7 @@ pub fn run(args: &Dd, out: &mut impl Write, interrupt: &Interrupt) -> Result<()>
 
 fn asked(args: &Dd) -> Asked {
     let Dd { bs, count, skip, seek, depth, jobs, sparse, verify, .. } = *args;
-    let (from, to) = (args.from.clone(), args.to.clone());
+    let (from, to) = (args.from.to_string(), args.to.to_string());
     Asked { from, to, piece_bytes: bs, count, skip, seek, depth, jobs, sparse, verify }
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::Write;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use byway::spec::base::identify::{Cns, IDENTIFY_BYTES};
@@ -48,7 +47,7 @@ enum By {
 /// # Errors
 /// When there is no such namespace or no such format, or the device refuses.
 pub fn format(args: &FormatNamespace, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let device = open(&args.device)?;
+    let device = byway::open(args.device.uri())?;
     let nsid = Nsid::new(args.ns)?;
     let is_blocks = matches!(device.namespace(nsid)?.kind, NamespaceKind::Nvm { .. });
     ensure!(
@@ -59,7 +58,12 @@ pub fn format(args: &FormatNamespace, out: &mut impl Write, interrupt: &Interrup
     interrupt.has_to_wait("a format cannot be stopped once it has begun, and ends by itself")?;
     device.format(nsid, index, !args.quick)?;
     device.close()?;
-    let done = Formatted { device: &args.device, nsid: args.ns, format_index: index, erased: !args.quick };
+    let done = Formatted {
+        device: args.device.target.given(),
+        nsid: args.ns,
+        format_index: index,
+        erased: !args.quick,
+    };
     Ok(print_done(out, args.json, &done)?)
 }
 
@@ -68,7 +72,7 @@ pub fn format(args: &FormatNamespace, out: &mut impl Write, interrupt: &Interrup
 /// # Errors
 /// When the device refuses.
 pub fn sanitize(args: &Sanitize, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let device = open(&args.device)?;
+    let device = byway::open(args.device.uri())?;
     let (wipe, by) = match args.overwrite {
         Some(passes) => (Wipe::Overwrite { passes, pattern: 0x5a5a_5a5a }, By::Overwrite { passes }),
         None if args.crypto => (Wipe::CryptoErase, By::CryptoErase),
@@ -87,7 +91,7 @@ pub fn sanitize(args: &Sanitize, out: &mut impl Write, interrupt: &Interrupt) ->
     let closed = device.close();
     interrupt.ended(sanitized, left)?;
     closed?;
-    Ok(print_done(out, args.json, &Sanitized { device: &args.device, by })?)
+    Ok(print_done(out, args.json, &Sanitized { device: args.device.target.given(), by })?)
 }
 
 impl fmt::Display for Formatted<'_> {
@@ -100,12 +104,6 @@ impl fmt::Display for Sanitized<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is empty; nothing of what it held is left in it", self.device)
     }
-}
-
-/// Opens an image by its path, or any device by its URI.
-fn open(device: &str) -> Result<Device> {
-    let is_image = Path::new(device).is_file() && byway::is_image(Path::new(device));
-    Ok(if is_image { byway::open(&byway::uri::of_image(device))? } else { byway::open(device)? })
 }
 
 /// Index of the format with blocks of `block_bytes` and no metadata, or of the current one.

@@ -25,7 +25,7 @@ const AT_ONCE: usize = 32;
 pub fn run(command: &FeatureCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         FeatureCommand::List { device, ns, json } => {
-            list(&byway::open_to_read(&device.uri)?, *ns, *json, out)
+            list(&byway::open_to_read(device.uri())?, *ns, *json, out)
         }
         FeatureCommand::Get { device, feature, select, ns, cdw11, length, form } => {
             let asked = Asked {
@@ -35,7 +35,7 @@ pub fn run(command: &FeatureCommand, out: &mut impl Write, interrupt: &Interrupt
                 cdw11: *cdw11,
                 length: *length,
             };
-            get(&byway::open_to_read(&device.uri)?, &asked, form, out)
+            get(&byway::open_to_read(device.uri())?, &asked, form, out)
         }
         FeatureCommand::Set { .. } => set(command, out, interrupt),
     }
@@ -110,7 +110,7 @@ fn set(command: &FeatureCommand, out: &mut impl Write, interrupt: &Interrupt) ->
     }
     let read = |path| files::read(path, interrupt);
     let data = input.as_deref().map(read).transpose()?.unwrap_or_default();
-    let device = byway::open(&device.uri)?;
+    let device = byway::open(device.uri())?;
     let command = AdminCommand::SetFeature {
         feature: feature.0,
         save: *save,

@@ -22,7 +22,7 @@ struct Asked {
 /// # Errors
 /// A device without a controller, a structure that it does not have.
 pub fn run(args: &Identify, out: &mut impl Write) -> Result<()> {
-    let device = byway::open_to_read(&args.device.uri)?;
+    let device = byway::open_to_read(args.device.uri())?;
     let Asked { cns, csi, nsid } = Asked::of(args, &device)?;
     let into = device.buffer(IDENTIFY_BYTES)?;
     let command = AdminCommand::Identify { cns: cns.0, csi: csi.0, nsid, selector: args.selector, into };

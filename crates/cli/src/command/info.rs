@@ -14,6 +14,7 @@ use super::info_blocks::Blocks;
 use super::info_pairs::PairOperations;
 use super::inside::Inside;
 use crate::args::Info;
+use crate::target::Target;
 
 /// What a device is.
 #[derive(Debug, Serialize)]
@@ -115,24 +116,40 @@ struct DescribedCause {
 ///
 /// # Errors
 /// When it cannot be opened or does not answer.
-pub fn run(args: &Info, out: &mut impl Write) -> Result<()> {
-    let device = byway::open_to_read(&args.device.uri)?;
+pub fn run(args: &Info, verbose: bool, out: &mut impl Write) -> Result<()> {
+    let target = &args.device.target;
+    let device = byway::open_to_read(target.uri())?;
     let Some(embedded) = device.as_embedded() else {
-        return print(&Blocks::of(&device, args.verbose)?, args.json, out);
+        return print(target, &Blocks::of(&device, verbose)?, args.json, out);
     };
     let mut described = describe_open(embedded)?;
-    if args.verbose {
+    if verbose {
         described.inside = Some(Inside::of(&embedded.details()));
     }
     drop(device);
-    print(&described, args.json, out)
+    print(target, &described, args.json, out)
 }
 
-fn print(described: &(impl Serialize + fmt::Display), json: bool, out: &mut impl Write) -> Result<()> {
+/// What is said of a device, behind what its name is taken for.
+#[derive(Serialize)]
+struct Taken<'a, T> {
+    uri: &'a str,
+    taken_as: &'static str,
+    #[serde(flatten)]
+    described: &'a T,
+}
+
+fn print<T: Serialize + fmt::Display>(
+    target: &Target,
+    described: &T,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<()> {
+    let (uri, taken_as) = (target.uri(), target.kind().unwrap_or_default());
     if json {
-        return Ok(print_json(out, described)?);
+        return Ok(print_json(out, &Taken { uri, taken_as, described })?);
     }
-    put!(out, "{described}")?;
+    put!(out, "{uri}: {taken_as}\n{described}")?;
     Ok(())
 }
 

@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use byway::{Key, Kv, ScanOptions, StoreOptions};
-use byway_console::failure::{No, Silent};
+use byway::{ErrorKind, Key, Kv, ScanOptions, StoreOptions};
+use byway_console::failure::Silent;
 use byway_console::files;
 use byway_console::records::{Format, JsonRecord, parse_hex, to_hex};
 use byway_console::terminal::{Interrupt, print_if_json, print_json};
@@ -19,7 +19,7 @@ use crate::opened;
 /// Does one of the commands.
 ///
 /// # Errors
-/// When the device refuses, a file cannot be read or written, or the work is interrupted; [`No`] when a key is not there.
+/// When the device refuses, a file cannot be read or written, or the work is interrupted; [`ErrorKind::KeyNotFound`] when a key is not there.
 pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         KvCommand::Put { device, key, value, file, if_present, if_absent, json } => {
@@ -68,7 +68,7 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
 /// # Errors
 /// What cannot be opened, or has no namespace of keys and values.
 pub(super) fn open(device: &args::Device) -> Result<Kv> {
-    Ok(opened::open(&device.uri)?.kv(None)?)
+    Ok(opened::open(&device.uri())?.kv(None)?)
 }
 
 /// The same for a command that only reads.
@@ -76,7 +76,7 @@ pub(super) fn open(device: &args::Device) -> Result<Kv> {
 /// # Errors
 /// As [`open`].
 pub(super) fn open_to_read(device: &args::Device) -> Result<Kv> {
-    Ok(opened::open_to_read(&device.uri)?.kv(None)?)
+    Ok(opened::open_to_read(&device.uri())?.kv(None)?)
 }
 
 fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
@@ -146,8 +146,8 @@ fn show(value: &[u8], out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn no_key(key: &str) -> No {
-    No(format!("there is no key {key:?}"))
+fn no_key(key: &str) -> byway::Error {
+    byway::Error::host(ErrorKind::KeyNotFound, format!("there is no key {key:?}"))
 }
 
 /// What became of a key, or is known of it.

@@ -83,13 +83,13 @@ impl Import<'_> {
         let progress = Progress::new("import", records.len() as u64);
         let run =
             Run { count: records.len() as u64, seed: 0, interrupt: self.interrupt, progress: &progress };
-        if !matches!(self.device.uri.parse()?, Address::Embedded(_)) {
+        if !matches!(self.device.uri().parse()?, Address::Embedded(_)) {
             // What a record costs is counted by devices of this process alone.
             let stored = self.store_elsewhere(&records, &run).map_err(|error| self.with_stored(error))?;
             drop(progress);
             return Ok(print_done(out, json, &stored)?);
         }
-        let mut subject = Subject::open(&self.device.uri)?;
+        let mut subject = Subject::open(&self.device.uri())?;
         let stored = experiment::store(&mut subject, &records, &run);
         let stored = stored.map_err(|error| self.with_stored(error))?;
         drop(progress);

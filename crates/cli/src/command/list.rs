@@ -41,15 +41,15 @@ struct Opened {
 /// # Errors
 /// When the kernel's list cannot be read, or a device that was asked for cannot be opened: its line says why.
 pub fn run(args: &List, out: &mut impl Write) -> Result<()> {
-    let uris = match args.uris.as_slice() {
+    let uris: Vec<String> = match args.devices.as_slice() {
         [] => byway::scan()?.into_iter().map(|found| found.uri).collect(),
-        given => given.to_vec(),
+        given => given.iter().map(ToString::to_string).collect(),
     };
     let listed: Vec<Listed> = uris.into_iter().map(Listed::open).collect();
     print(&listed, args.json, out)?;
     let refused = listed.iter().filter(|device| matches!(device.what, What::Refused { .. })).count();
     // This user may not open every device that the kernel lists.
-    if refused > 0 && !args.uris.is_empty() {
+    if refused > 0 && !args.devices.is_empty() {
         bail!("{refused} of {} devices could not be opened", listed.len());
     }
     Ok(())

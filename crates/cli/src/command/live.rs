@@ -15,6 +15,7 @@ use crate::args::{
     SubsystemPorts,
 };
 use crate::command::secrets;
+use crate::target::Target;
 
 /// `byway subsystem`.
 ///
@@ -24,7 +25,7 @@ pub fn subsystem(command: &SubsystemCommand, out: &mut impl Write) -> Result<()>
     match command {
         SubsystemCommand::List(asked) => list_subsystems(asked, out),
         SubsystemCommand::Add(args) => {
-            let exports = args.exports.iter().map(|uri| for_server(uri)).collect::<Result<_>>()?;
+            let exports = args.exports.iter().map(for_server).collect::<Result<_>>()?;
             let (nqn, hosts, ports) = (args.nqn.clone(), secrets::of_hosts(args)?, listed(&args.ports));
             request(&args.asked, Request::AddSubsystem { nqn: nqn.clone(), exports, hosts, ports })?;
             done(&args.asked, Done::SubsystemAdded { nqn }, out)
@@ -59,14 +60,14 @@ pub fn namespace(command: &NamespaceCommand, out: &mut impl Write) -> Result<()>
     match command {
         NamespaceCommand::List(of) => list_namespaces(of, out),
         NamespaceCommand::Add(args) => {
-            let (subsystem, uri) = (args.of.subsystem.clone(), for_server(&args.uri)?);
+            let (subsystem, uri) = (args.of.subsystem.clone(), for_server(&args.device)?);
             let reply = request(&args.of.asked, Request::AddNamespace { subsystem, uri })?;
             let added = reply.exported.ok_or_else(|| anyhow!("the server does not say what it added"))?;
             let (nsid, uri, backend) = (added.nsid, added.uri, added.backend);
             done(&args.of.asked, Done::NamespaceAdded { nsid, uri, backend }, out)
         }
         NamespaceCommand::Remove(args) => {
-            let (subsystem, nsid) = (args.of.subsystem.clone(), args.nsid);
+            let (subsystem, nsid) = (args.of.subsystem.clone(), args.ns);
             request(&args.of.asked, Request::RemoveNamespace { subsystem, nsid })?;
             done(&args.of.asked, Done::NamespaceRemoved { nsid }, out)
         }
@@ -145,8 +146,8 @@ fn done(asked: &Asked, what: Done, out: &mut impl Write) -> Result<()> {
 }
 
 /// The URI with an absolute path, as the server runs in another folder.
-fn for_server(uri: &str) -> Result<String> {
-    Ok(byway::serve::requests::absolute(uri, &std::env::current_dir()?))
+fn for_server(device: &Target) -> Result<String> {
+    Ok(byway::serve::requests::absolute(device.uri(), &std::env::current_dir()?))
 }
 
 /// A completed request, to print.

@@ -21,7 +21,7 @@ use crate::decode;
 pub fn run(args: &Log, out: &mut impl Write) -> Result<()> {
     ensure!(args.offset.is_multiple_of(4), "an offset is a multiple of 4, not {} bytes", args.offset);
     let is_whole = args.length.is_none() && args.offset == 0;
-    let device = byway::open_to_read(&args.device.uri)?;
+    let device = byway::open_to_read(args.device.uri())?;
     let len = match args.length {
         Some(len) => len as usize,
         None => bytes_of(&device, args)?,

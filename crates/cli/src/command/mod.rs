@@ -35,3 +35,4 @@ pub mod snapshot;
 pub mod tdm;
 pub mod tls;
 pub mod top;
+pub mod uri;

@@ -23,7 +23,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         NvmCommand::Read { device, range, file, json } => {
-            let blocks = Blocks::of(&opened::open_to_read(&device.uri)?)?;
+            let blocks = Blocks::of(&opened::open_to_read(&device.uri())?)?;
             let Some(path) = file else {
                 let done = blocks.read(range, out, interrupt)?;
                 return Ok(print_if_json(&mut io::stderr(), *json, &done)?);
@@ -129,7 +129,7 @@ impl Blocks {
     /// # Errors
     /// When it cannot be opened.
     pub fn open(device: &args::Device) -> Result<Self> {
-        Self::of(&opened::open(&device.uri)?)
+        Self::of(&opened::open(&device.uri())?)
     }
 
     /// The namespace of a device.

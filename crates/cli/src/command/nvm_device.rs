@@ -49,7 +49,7 @@ pub fn verify(
     timeout_ms: Option<u64>,
     interrupt: &Interrupt,
 ) -> Result<Touched> {
-    let device = opened::open_to_read(&device.uri)?;
+    let device = opened::open_to_read(&device.uri())?;
     require(device.capabilities().nvm.verify, &device, "Verify")?;
     let blocks = Blocks::of(&device)?;
     let nsid = blocks.nvm.nsid();
@@ -107,7 +107,7 @@ pub fn compare(
     mut with: Input<'_>,
     interrupt: &Interrupt,
 ) -> Result<Compared> {
-    let device = opened::open_to_read(&device.uri)?;
+    let device = opened::open_to_read(&device.uri())?;
     require(device.capabilities().nvm.compare, &device, "Compare")?;
     let mut blocks = Blocks::of(&device)?;
     let first = blocks.block_at("an offset", offset)?;
@@ -180,7 +180,7 @@ pub fn compare_and_write(
     offset: u64,
     [mut expected, mut new]: [Input<'_>; 2],
 ) -> Result<Swapped> {
-    let device = opened::open(&device.uri)?;
+    let device = opened::open(&device.uri())?;
     require(device.capabilities().nvm.compare_and_write, &device, "Compare and Write")?;
     let mut blocks = Blocks::of(&device)?;
     let slba = blocks.block_at("an offset", offset)?;
@@ -206,7 +206,7 @@ pub struct Copied {
 /// # Errors
 /// As [`zero`]; places that overlap.
 pub fn copy(device: &args::Device, range: &Range, to: u64, interrupt: &Interrupt) -> Result<Copied> {
-    let device = opened::open(&device.uri)?;
+    let device = opened::open(&device.uri())?;
     require(device.capabilities().nvm.copy, &device, "Copy")?;
     let mut blocks = Blocks::of(&device)?;
     let (from, count) = blocks.blocks_of(range)?;

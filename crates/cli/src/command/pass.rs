@@ -42,8 +42,8 @@ pub fn run(queue: &PassQueue, out: &mut impl Write, interrupt: &Interrupt) -> Re
 
 fn admin(args: &PassCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let sent = Sent::of(args, 1, interrupt)?;
-    let device = byway::open(&args.device.uri)?;
-    let entry = entry_of(args, args.nsid.unwrap_or(0));
+    let device = byway::open(args.device.uri())?;
+    let entry = entry_of(args, args.ns.unwrap_or(0));
     let command = AdminCommand::raw(entry, sent.data(&device)?);
     let outcome = match args.timeout {
         None => device.admin(command)?,
@@ -81,8 +81,8 @@ fn admin_within(device: &Device, command: AdminCommand, time: Duration) -> Resul
 fn io(io: &PassIo, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let args = &io.command;
     let sent = Sent::of(args, io.parts, interrupt)?;
-    let device = byway::open(&args.device.uri)?;
-    let nsid = match args.nsid {
+    let device = byway::open(args.device.uri())?;
+    let nsid = match args.ns {
         // Zero and all ones mean something to commands.
         Some(nsid) => nsid,
         None => answer::namespace_of(&device, None)?.get(),

@@ -69,7 +69,7 @@ fn is_zero(number: &u64) -> bool {
 /// # Errors
 /// A load that the device cannot carry, what it says to a command, a difference.
 pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let (uri, settings) = (&args.device.uri, &args.settings);
+    let (uri, settings) = (&args.device.uri(), &args.settings);
     let open = if settings.changes() { opened::open } else { opened::open_to_read };
     let plan = Plan::of(settings, uri, opened::depth_of(uri), open)?;
     let measured = byway_perf::run(&plan, interrupt)?;

@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::args::{Digest, Idle, Serve, ServeDhchap, ServeTls, Sgl};
 use crate::command::serve_config::Config;
 use crate::command::{dhchap, tls};
+use crate::target::Target;
 
 /// Serves until a signal comes.
 ///
@@ -38,7 +39,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
             Idle::Sleep => byway::serve::Idle::Sleep,
             Idle::Poll => byway::serve::Idle::Poll,
         })
-        .exports(args.exports.clone())
+        .exports(args.exports.iter().map(ToString::to_string).collect::<Vec<_>>())
         .threads(NonZeroU16::new(args.threads).unwrap_or(NonZeroU16::MIN))
         .metrics(args.metrics)
         .control(args.control.clone());
@@ -46,7 +47,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
         take_descriptors();
     }
     let served = match (&args.device, &config) {
-        (Some(device), _) => serve(&uri_of(device)?, &options)?,
+        (Some(device), _) => serve(&uri_of(device.given())?, &options)?,
         (None, Some(config)) => serve_all(&config.subsystems(args.tcp.len())?, &options)?,
         (None, None) => export(&options)?,
     };
@@ -129,7 +130,7 @@ fn tcp_at(args: &Serve, addresses: Vec<SocketAddr>) -> TcpOptions {
 /// What the server is called: its image, or what it does.
 fn name_of(args: &Serve) -> &str {
     let several = args.config.as_ref().map(|_| "subsystems");
-    args.device.as_deref().or(several).unwrap_or("exports")
+    args.device.as_ref().map(Target::given).or(several).unwrap_or("exports")
 }
 
 /// Reasons why commands such as `byway host` and `byway snapshot` cannot reach this server.

@@ -14,7 +14,7 @@ use crate::watch::{Reading, Report, Screen, Source, wait};
 /// A device that cannot be opened, or a server or device that does not answer. On a terminal a server that does not answer is asked
 /// again.
 pub fn run(args: &Top, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let source = Source::open(&args.uri)?;
+    let source = Source::open(args.device.uri())?;
     let first = source.read()?;
     let screen = if args.json || args.once { None } else { Screen::take() };
     match screen {
@@ -59,7 +59,7 @@ fn show(
     screen: &Screen,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    screen.show(&format!("byway top {}\n\nq to end", args.uri))?;
+    screen.show(&format!("byway top {}\n\nq to end", args.device))?;
     while wait(args.interval, interrupt, Some(screen)) {
         match source.read() {
             Ok(reading) => {
@@ -67,7 +67,7 @@ fn show(
                 screen.show(&format!("{}{report}", heading(args, &report)))?;
                 last = reading;
             }
-            Err(error) => screen.show(&format!("byway top {}\n\n{error:#}\n\nq to end", args.uri))?,
+            Err(error) => screen.show(&format!("byway top {}\n\n{error:#}\n\nq to end", args.device))?,
         }
     }
     Ok(())
@@ -75,5 +75,5 @@ fn show(
 
 fn heading(args: &Top, report: &Report) -> String {
     let subsystem = report.subsystem.as_ref().map(|name| format!("  {name}")).unwrap_or_default();
-    format!("byway top {}{subsystem}  {:.1} s\n", args.uri, report.interval_s)
+    format!("byway top {}{subsystem}  {:.1} s\n", args.device, report.interval_s)
 }

@@ -1,0 +1,63 @@
+//! How devices are named: the one place where URIs are explained.
+
+use clap::Args;
+
+use crate::target::Target;
+
+/// `byway uri`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway uri
+  byway uri disk.img /dev/nvme0n1 embedded-ram:64M
+  byway uri disk.img --json | jq -r '.[].uri'")]
+pub struct Names {
+    /// Names of devices [default: explain how devices are named].
+    #[arg(value_name = "DEVICE")]
+    pub devices: Vec<Target>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const DEVICES: &str = "\
+A command that works on a device takes its path or its URI, as its first argument. `byway uri DEVICE`, `byway info DEVICE` and --verbose \
+say what a name is taken for.
+
+Paths:
+  disk.img                     an image that `byway create` made: the device in it, as embedded:disk.img
+  /dev/nvme0n1, /dev/sda       a block device of the kernel
+  /dev/nvme0, /dev/ng0n1       an NVMe controller or namespace of the kernel, for commands of any kind
+  blocks.bin                   any other file: its bytes are the blocks
+
+URIs:
+  embedded:PATH                the device in an image, in this process
+  embedded-ram:SIZE            a device in memory, gone when the command ends
+  embedded-null:SIZE           the same, which keeps no data
+  tcp://HOST[:PORT]/NQN        an NVMe/TCP controller
+  vfio-user:PATH               a PCIe device that another process serves at a socket
+  pci:0000:04:00.0             a PCIe device that vfio-pci has
+  file:PATH                    the bytes of a file as blocks, also of an image
+  ramdisk:SIZE                 blocks in memory
+  null-backend:SIZE            blocks that keep no data
+
+Options begin at the first `?` that a `name=` follows, or the name of an option, and are joined by `&`: quote them from the shell. In \
+embedded:PATH, file:PATH and vfio-user:PATH % and two hexadecimal digits are a byte: %3F is a `?` that belongs to the path. A \
+path alone is taken as it is, and has options of the URI that it is taken for. --ns of a command is ns= of the URI.";
+
+/// The names of devices, and what may stand behind the `?` of a URI, a line each.
+pub fn names_of_devices() -> String {
+    let line =
+        |(name, values, about): &(&str, &str, &str)| format!("\n  {:29}{about}", format!("{name}={values}"));
+    let embedded: String = byway::uri::OPTIONS.iter().map(line).collect();
+    let blocks: String = byway::BLOCK_OPTIONS.iter().map(line).collect();
+    let of_host = byway::PCIE_OPTIONS.join(", ");
+    let tcp: String = byway::TCP_OPTIONS.iter().map(line).collect();
+    format!(
+        "Say how devices are named, or what a name is taken for.\n\n{DEVICES}\n\n\
+         Options of embedded:PATH, embedded-ram:SIZE and embedded-null:SIZE:{embedded}\n\n\
+         Options of vfio-user:PATH and pci:ADDRESS, of these: {of_host}\n\n\
+         Options of tcp://HOST[:PORT]/NQN:{tcp}\n\n\
+         Options of a path, file:PATH, ramdisk:SIZE and null-backend:SIZE:{blocks}"
+    )
+}

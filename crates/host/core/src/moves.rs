@@ -5,7 +5,7 @@
 //! command through answers for the length of its data.
 
 use byway_spec::Command as Entry;
-use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::admin::{AdminOpcode, SelectCdw10};
 use byway_spec::base::identify::IDENTIFY_BYTES;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmRange, NvmCdw12, NvmNamespace, NvmOpcode};
@@ -119,6 +119,11 @@ fn reservation_bytes(entry: &Entry) -> Option<u64> {
 #[must_use]
 pub fn admin_bytes(entry: &Entry) -> Option<u64> {
     match AdminOpcode(entry.opcode()) {
+        AdminOpcode::NAMESPACE_MANAGEMENT
+            if SelectCdw10::from_bits(entry.cdw10).sel() == SelectCdw10::DELETE =>
+        {
+            Some(0)
+        }
         AdminOpcode::IDENTIFY | AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT => {
             Some(IDENTIFY_BYTES as u64)
         }
@@ -303,6 +308,16 @@ mod tests {
 
     fn blocks_of(bytes: u32) -> Layout {
         Layout::Blocks { bytes, options: BlockOptions::default() }
+    }
+
+    #[test]
+    fn deletion_of_a_namespace_moves_no_data_and_creation_its_structure() {
+        let managed = |select: u8| {
+            let mut entry = Entry::new(AdminOpcode::NAMESPACE_MANAGEMENT.0, 0, 1);
+            entry.cdw10 = select.into();
+            admin_bytes(&entry)
+        };
+        assert_eq!((managed(SelectCdw10::CREATE), managed(SelectCdw10::DELETE)), (Some(4096), Some(0)));
     }
 
     #[test]

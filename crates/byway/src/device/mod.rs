@@ -6,6 +6,7 @@
 mod admin;
 mod choose;
 mod chosen;
+mod controller;
 mod image;
 #[cfg(feature = "kernel")]
 mod kernel;

@@ -84,6 +84,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Dd(args) => command::dd::run(args, &mut out, &interrupt)?,
         Command::Perf(args) => command::perf::run(args, &mut out, &interrupt)?,
         Command::Bench(args) => command::bench::run(&args.command, &mut out, &interrupt)?,
+        Command::Nvme(command) => command::nvme::run(command, &mut out, &interrupt)?,
         Command::Uri(args) => command::uri::run(args, &mut out)?,
         Command::Gen(args) => generate::run(&args.what, &mut out)?,
     }

@@ -18,6 +18,7 @@ const DECLARED: &[(&str, &str, &str)] = &[
     ("Device", "byway/src/device/mod.rs", "impl Device {"),
     ("Device", "byway/src/device/wipe.rs", "impl Device {"),
     ("Device", "byway/src/device/admin.rs", "impl Device {"),
+    ("Device", "byway/src/device/controller.rs", "impl Device {"),
     ("Nvm", "byway/src/calls/nvm.rs", "impl Nvm {"),
     ("ServeOptions", "byway/src/serve/mod.rs", "pub struct ServeOptions {"),
     ("Kv", "byway/src/calls/kv.rs", "impl Kv {"),

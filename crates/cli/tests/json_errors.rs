@@ -71,6 +71,13 @@ fn failure_of_every_command_is_json_where_json_is_asked_for() {
         &["perf", none, "--rw", "get", "--count", "1"],
         &["bench", "traffic", none],
         &["uri", "no-such-image"],
+        &["id-ctrl", none],
+        &["smart-log", none],
+        &["create-ns", none, "--size", "16M"],
+        &["resv-report", none],
+        &["show-regs", none],
+        &["reset", none],
+        &["admin-passthru", none, "-o", "6"],
     ];
     for command in commands {
         let folder = tempfile::tempdir().unwrap();

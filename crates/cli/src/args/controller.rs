@@ -33,7 +33,7 @@ pub struct List {
 }
 
 /// How an answer shall be printed.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Form {
     /// Print JSON.
     #[arg(long, conflicts_with_all = ["raw", "file"])]
@@ -232,8 +232,9 @@ pub enum PassQueue {
     /// Send an admin command.
     #[command(after_help = "\
 Examples:
-  byway pass admin embedded:disk.img --opcode 0x06 --cdw10 1 --data-len 4096
-  byway pass admin embedded:disk.img --opcode 0x0a --cdw10 7 --json")]
+  byway pass admin disk.img --opcode 0x06 --cdw10 1 --data-len 4096
+  byway pass admin disk.img --opcode 0x0a --cdw10 7 --json
+  byway pass admin /dev/nvme0 --opcode 0x06 --cdw10 1 --data-len 4096 --dry-run")]
     Admin(PassCommand),
     /// Send an I/O command.
     #[command(after_help = "\
@@ -250,53 +251,68 @@ pub struct PassCommand {
     #[command(flatten)]
     pub device: Whole,
     /// Opcode.
-    #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u8>)]
+    #[arg(long, short = 'o', value_name = "NUMBER", value_parser = number::parse::<u8>)]
     pub opcode: u8,
     /// Namespace [default: of an I/O command the URI's, or the first; of an admin command none].
     #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
     pub ns: Option<u32>,
     /// Command dword 2.
-    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
+    #[arg(long, short = '2', value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
     pub cdw2: u32,
     /// Command dword 3.
-    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
+    #[arg(long, short = '3', value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
     pub cdw3: u32,
     /// Command dword 10.
-    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
+    #[arg(long, short = '4', value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
     pub cdw10: u32,
     /// Command dword 11.
-    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
+    #[arg(long, short = '5', value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
     pub cdw11: u32,
     /// Command dword 12.
-    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
+    #[arg(long, short = '6', value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
     pub cdw12: u32,
     /// Command dword 13.
-    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
+    #[arg(long, short = '7', value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
     pub cdw13: u32,
     /// Command dword 14.
-    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
+    #[arg(long, short = '8', value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
     pub cdw14: u32,
     /// Command dword 15.
-    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
+    #[arg(long, short = '9', value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u32>)]
     pub cdw15: u32,
     /// Bytes of data [default: those of --input, else none].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_u32)]
+    #[arg(long, short = 'l', value_name = "SIZE", value_parser = size::parse_u32)]
     pub data_len: Option<u32>,
     /// The device sends the data [default: as the opcode's low bits say].
-    #[arg(long, conflicts_with_all = ["write", "input"])]
+    #[arg(long, short = 'r', conflicts_with_all = ["write", "input"])]
     pub read: bool,
     /// The device is sent the data.
-    #[arg(long, conflicts_with = "output", requires = "input")]
+    #[arg(long, short = 'w', conflicts_with = "output", requires = "input")]
     pub write: bool,
     /// What is sent; - is standard input.
-    #[arg(long, value_name = "PATH", conflicts_with = "output")]
+    #[arg(long, short = 'i', alias = "input-file", value_name = "PATH", conflicts_with = "output")]
     pub input: Option<PathBuf>,
     /// A new file for what is received [default: hexadecimal digits on standard output].
     #[arg(long, value_name = "PATH")]
     pub output: Option<PathBuf>,
     /// Give the command up after so many milliseconds.
-    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 't', value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
+    /// Fill the buffer with this byte before data is received into it.
+    #[arg(long, short = 'p', value_name = "BYTE", default_value = "0", value_parser = number::parse::<u8>)]
+    pub prefill: u8,
+    /// Write what is received to standard output, as it is.
+    #[arg(long, conflicts_with_all = ["output", "json"])]
+    pub raw: bool,
+    /// Print the command on standard error before it is sent.
+    #[arg(long, short = 's')]
+    pub show_command: bool,
+    /// Print the command, and send nothing.
+    #[arg(long, short = 'd', conflicts_with = "raw")]
+    pub dry_run: bool,
+    /// Say how long the command took, as this process saw it.
+    #[arg(long, short = 'T', conflicts_with = "raw")]
+    pub latency: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -5,12 +5,28 @@ use std::fmt::Write;
 use clap::Command;
 
 /// Headings, each with its commands. What a command does is said where it is defined.
-const GROUPS: [(&str, &[&str]); 8] = [
+const GROUPS: [(&str, &[&str]); 9] = [
     (
         "Devices",
         &[
             "list", "enum", "discover", "info", "identify", "log", "feature", "pass", "format", "sanitize",
             "top",
+        ],
+    ),
+    (
+        "Namespaces, reservations and controllers, as nvme-cli names them",
+        &[
+            "create-ns",
+            "delete-ns",
+            "attach-ns",
+            "detach-ns",
+            "resv-register",
+            "resv-acquire",
+            "resv-release",
+            "resv-report",
+            "show-regs",
+            "reset",
+            "telemetry-log",
         ],
     ),
     ("Keys and values", &["kv"]),
@@ -22,8 +38,31 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Tools", &["uri", "gen", "help"]),
 ];
 
+/// Spellings of nvme-cli for commands of ours, which the help lists without what they do.
+const SPELLINGS: &[&str] = &[
+    "id-ctrl",
+    "id-ns",
+    "list-ns",
+    "list-ctrl",
+    "ns-descs",
+    "smart-log",
+    "error-log",
+    "fw-log",
+    "effects-log",
+    "changed-ns-list-log",
+    "self-test-log",
+    "ana-log",
+    "sanitize-log",
+    "supported-log-pages",
+    "get-log",
+    "get-feature",
+    "set-feature",
+    "admin-passthru",
+    "io-passthru",
+];
+
 /// Columns of a command's name.
-const WIDTH: usize = 11;
+const WIDTH: usize = 13;
 
 /// The root of a command tree, with its commands in groups.
 pub fn grouped(command: Command) -> Command {
@@ -34,6 +73,10 @@ pub fn grouped(command: Command) -> Command {
         for name in names {
             let _ = writeln!(lines, "  {name:WIDTH$} {}", about(&command, name));
         }
+    }
+    let _ = write!(lines, "\nAs in nvme-cli, for identify, log, feature and pass:\n");
+    for names in SPELLINGS.chunks(6) {
+        let _ = writeln!(lines, "  {}", names.join(" "));
     }
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{lines}\nOptions:\n{{options}}{{after-help}}"
@@ -55,7 +98,8 @@ mod tests {
     #[test]
     fn every_command_is_in_one_group() {
         let command = args::command();
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let in_groups = GROUPS.iter().flat_map(|(_, names)| names.iter());
+        let mut grouped: Vec<&str> = in_groups.chain(SPELLINGS).copied().collect();
         let mut known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
         known.push("help");
         grouped.sort_unstable();

@@ -9,6 +9,7 @@ mod key;
 mod live;
 mod negative;
 mod nvm;
+mod nvme;
 mod nvme_cli;
 mod serve;
 mod tdm;
@@ -35,6 +36,7 @@ pub use image::*;
 pub use key::*;
 pub use live::*;
 pub use nvm::*;
+pub use nvme::*;
 pub use serve::*;
 pub use tdm::*;
 pub use tls::*;
@@ -178,6 +180,9 @@ pub enum Command {
     Perf(Perf),
     /// Measure what puts cost, by transfer method. More experiments: byway-lab.
     Bench(Bench),
+    /// What nvme-cli has, by its names.
+    #[command(flatten)]
+    Nvme(NvmeCommand),
     /// Say how devices are named, or what a name is taken for.
     #[command(long_about = names_of_devices())]
     Uri(Names),
@@ -213,7 +218,7 @@ pub struct Discover {
 }
 
 /// One device.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Whole {
     /// The device: the path of an image, file or device node, or a URI (`byway help uri`).
     #[arg(value_name = "DEVICE")]
@@ -626,6 +631,7 @@ mod tests {
             ("byway identify ram:64M -o binary", "byway identify ram:64M --raw"),
             ("byway log ram:64M smart --output-format=normal", "byway log ram:64M smart"),
             ("byway format ram:64M -n 1 --yes", "byway format ram:64M --ns 1 --yes"),
+            ("byway identify ram:64M -b -H", "byway identify ram:64M --raw"),
             ("byway nvm flush ram:64M --namespace-id 2", "byway nvm flush ram:64M --ns 2"),
         ] {
             assert_eq!(parsed(theirs), parsed(ours), "{theirs}");

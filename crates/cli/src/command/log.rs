@@ -20,7 +20,6 @@ use crate::decode;
 /// A device without a controller, a page that it does not have.
 pub fn run(args: &Log, out: &mut impl Write) -> Result<()> {
     ensure!(args.offset.is_multiple_of(4), "an offset is a multiple of 4, not {} bytes", args.offset);
-    let is_whole = args.length.is_none() && args.offset == 0;
     let device = byway::open_to_read(args.device.uri())?;
     let len = match args.length {
         Some(len) => len as usize,
@@ -28,7 +27,10 @@ pub fn run(args: &Log, out: &mut impl Write) -> Result<()> {
     };
     ensure!(len > 0 && len.is_multiple_of(4), "a length is a multiple of 4, and not 0: {len} bytes");
     let page = read(&device, args, args.offset, len)?;
-    let decoded = decode::log(args.page.0, args.csi.0, page.as_slice()).filter(|_| is_whole);
+    let is_whole =
+        args.length.is_none() || args.page.0 == LogPage::ERROR && len.is_multiple_of(size_of::<ErrorEntry>());
+    let decoded =
+        decode::log(args.page.0, args.csi.0, page.as_slice()).filter(|_| is_whole && args.offset == 0);
     answer::write(&args.form, page.as_slice(), decoded.as_ref(), out)
 }
 

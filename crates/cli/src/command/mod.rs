@@ -25,6 +25,7 @@ pub mod live;
 pub mod log;
 pub mod nvm;
 mod nvm_device;
+pub mod nvme;
 pub mod pass;
 pub mod perf;
 pub mod resize;

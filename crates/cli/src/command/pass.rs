@@ -1,6 +1,7 @@
 //! `byway pass`: any command, as its bytes are.
 
-use std::io::Write;
+use std::fmt;
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -9,7 +10,7 @@ use byway::{AdminCommand, AdminQueue, Backend, BackendQueue, Buffer, Device, Out
 use byway_console::files::{self, DATA_MAX_BYTES};
 use byway_console::records::to_hex;
 use byway_console::size;
-use byway_console::terminal::{Interrupt, print_json};
+use byway_console::terminal::{Interrupt, print_done, print_json};
 use serde::Serialize;
 
 use super::answer;
@@ -26,6 +27,8 @@ struct Answered {
     dw0: u32,
     dw1: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    latency_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     data_hex: Option<String>,
 }
 
@@ -40,17 +43,29 @@ pub fn run(queue: &PassQueue, out: &mut impl Write, interrupt: &Interrupt) -> Re
     }
 }
 
-fn admin(args: &PassCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+/// Sends an admin command, and prints what it answers.
+///
+/// # Errors
+/// As [`run`].
+pub fn admin(args: &PassCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let sent = Sent::of(args, 1, interrupt)?;
-    let device = byway::open(args.device.uri())?;
     let entry = entry_of(args, args.ns.unwrap_or(0));
+    if args.dry_run {
+        return Shown::new("admin", &entry, &sent).write(args.json, out);
+    }
+    if args.show_command {
+        Shown::new("admin", &entry, &sent).write(args.json, &mut io::stderr())?;
+    }
+    let device = byway::open(args.device.uri())?;
     let command = AdminCommand::raw(entry, sent.data(&device)?);
+    let begun = Instant::now();
     let outcome = match args.timeout {
         None => device.admin(command)?,
         Some(ms) => admin_within(&device, command, Duration::from_millis(ms))?,
     };
+    let took = begun.elapsed();
     device.close()?;
-    print(args, &sent, &outcome, out)
+    print(args, &sent, &outcome, took, out)
 }
 
 /// Sends an admin command, and waits for a time only.
@@ -78,24 +93,110 @@ fn admin_within(device: &Device, command: AdminCommand, time: Duration) -> Resul
     bail!("no completion within {} ms: {given_up}", time.as_millis())
 }
 
-fn io(io: &PassIo, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+/// Sends an I/O command, and prints what it answers.
+///
+/// # Errors
+/// As [`run`].
+pub fn io(io: &PassIo, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let args = &io.command;
     let sent = Sent::of(args, io.parts, interrupt)?;
-    let device = byway::open(args.device.uri())?;
+    let device =
+        if args.dry_run { byway::open_to_read(args.device.uri())? } else { byway::open(args.device.uri())? };
     let nsid = match args.ns {
         // Zero and all ones mean something to commands.
         Some(nsid) => nsid,
         None => answer::namespace_of(&device, None)?.get(),
     };
-    let command = RawCommand { entry: entry_of(args, nsid), data: sent.data(&device)? };
+    let entry = entry_of(args, nsid);
+    if args.dry_run {
+        return Shown::new("io", &entry, &sent).write(args.json, out);
+    }
+    if args.show_command {
+        Shown::new("io", &entry, &sent).write(args.json, &mut io::stderr())?;
+    }
+    let command = RawCommand { entry, data: sent.data(&device)? };
     let mut queue = device.default_queue()?;
+    let begun = Instant::now();
     let outcome = match args.timeout {
         None => queue.execute(command.into())?,
         Some(ms) => within(&mut queue, command, Duration::from_millis(ms))?,
     };
+    let took = begun.elapsed();
     drop(queue);
     device.close()?;
-    print(args, &sent, &outcome, out)
+    print(args, &sent, &outcome, took, out)
+}
+
+/// A command as it is sent, to print.
+#[derive(Serialize)]
+struct Shown {
+    queue: &'static str,
+    opcode: u8,
+    nsid: u32,
+    cdw2: u32,
+    cdw3: u32,
+    cdw10: u32,
+    cdw11: u32,
+    cdw12: u32,
+    cdw13: u32,
+    cdw14: u32,
+    cdw15: u32,
+    data_len: usize,
+    direction: &'static str,
+}
+
+impl Shown {
+    fn new(queue: &'static str, entry: &Entry, sent: &Sent) -> Self {
+        let Entry { nsid, cdw2, cdw3, cdw10, cdw11, cdw12, cdw13, cdw14, cdw15, .. } = *entry;
+        let data_len = sent.bytes.len();
+        let direction = match (data_len, sent.is_read) {
+            (0, _) => "none",
+            (_, true) => "from the device",
+            (_, false) => "to the device",
+        };
+        let opcode = entry.opcode();
+        Self {
+            queue,
+            opcode,
+            nsid,
+            cdw2,
+            cdw3,
+            cdw10,
+            cdw11,
+            cdw12,
+            cdw13,
+            cdw14,
+            cdw15,
+            data_len,
+            direction,
+        }
+    }
+
+    fn write(&self, json: bool, out: &mut impl Write) -> Result<()> {
+        Ok(print_done(out, json, self)?)
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "queue     {}\nopcode    {:#04x}\nnsid      {:#010x}",
+            self.queue, self.opcode, self.nsid
+        )?;
+        let dwords = [
+            ("cdw2", self.cdw2),
+            ("cdw3", self.cdw3),
+            ("cdw10", self.cdw10),
+            ("cdw11", self.cdw11),
+            ("cdw12", self.cdw12),
+            ("cdw13", self.cdw13),
+            ("cdw14", self.cdw14),
+            ("cdw15", self.cdw15),
+        ];
+        dwords.iter().try_for_each(|(name, value)| writeln!(f, "{name:9} {value:#010x}"))?;
+        write!(f, "data      {} bytes, {}", self.data_len, self.direction)
+    }
 }
 
 /// Sends a command with a timeout.
@@ -149,7 +250,7 @@ impl Sent {
         ensure!(is_read || args.output.is_none(), "nothing is received that --output could hold");
         let parts = parts as usize;
         ensure!(parts <= len.max(1), "{len} bytes of data have no {parts} parts");
-        bytes.resize(len, 0);
+        bytes.resize(len, args.prefill);
         Ok(Self { bytes, is_read, parts })
     }
 
@@ -190,7 +291,13 @@ fn cut(buffer: &mut Buffer, parts: usize) -> Vec<Buffer> {
     cut
 }
 
-fn print(args: &PassCommand, sent: &Sent, outcome: &Outcome, out: &mut impl Write) -> Result<()> {
+fn print(
+    args: &PassCommand,
+    sent: &Sent,
+    outcome: &Outcome,
+    took: Duration,
+    out: &mut impl Write,
+) -> Result<()> {
     let parts = outcome.buffer.iter().chain(&outcome.vector);
     let mut received: Vec<u8> = parts.flat_map(|part| part.as_slice().iter().copied()).collect();
     if !sent.is_read {
@@ -200,11 +307,18 @@ fn print(args: &PassCommand, sent: &Sent, outcome: &Outcome, out: &mut impl Writ
         answer::write_file(path, &received)?;
         received.clear();
     }
+    if args.raw {
+        return Ok(out.write_all(&received)?);
+    }
     let (dw0, dw1) = (outcome.answer.dw0, outcome.answer.dw1);
+    let latency_us = args.latency.then_some(took.as_secs_f64() * 1e6);
     if args.json {
         let data_hex = Some(received).filter(|bytes| !bytes.is_empty()).map(|bytes| to_hex(&bytes));
-        return Ok(print_json(out, &Answered { dw0, dw1, data_hex })?);
+        return Ok(print_json(out, &Answered { dw0, dw1, latency_us, data_hex })?);
     }
     writeln!(out, "success, dw0 {dw0:#010x}, dw1 {dw1:#010x}")?;
+    if let Some(latency_us) = latency_us {
+        writeln!(out, "latency {latency_us:.1} µs")?;
+    }
     if received.is_empty() { Ok(()) } else { Ok(hexdump::write(&received, out)?) }
 }

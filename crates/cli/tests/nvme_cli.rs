@@ -1,0 +1,125 @@
+//! Commands and options as nvme-cli spells them, on a device of ours.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Image, byway, json_lines, refused, said};
+use serde_json::{Value, json};
+
+fn printed(args: &[&str]) -> Value {
+    json_lines(&said(args)).remove(0)
+}
+
+#[test]
+fn spelling_of_nvme_cli_prints_what_ours_does() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let path = image.path().to_str().unwrap().to_owned();
+    for (theirs, ours) in [
+        (["id-ctrl"].as_slice(), ["identify"].as_slice()),
+        (&["id-ns", "-n", "2"], &["identify", "namespace", "--ns", "2"]),
+        (&["list-ns"], &["identify", "namespaces"]),
+        (&["ns-descs", "-n", "1"], &["identify", "descriptors", "--ns", "1"]),
+        (&["fw-log"], &["log", "firmware"]),
+        (&["effects-log"], &["log", "effects"]),
+        (&["error-log"], &["log", "error"]),
+        (&["supported-log-pages"], &["log", "pages"]),
+        (&["get-log", "-i", "3"], &["log", "firmware"]),
+        (&["get-feature", "-f", "7"], &["feature get", "number-of-queues"]),
+        (&["get-feature", "-f", "4", "-s", "3"], &["feature get", "4", "--select", "supported"]),
+    ] {
+        let line = |words: &[&str], json: &[&str]| {
+            let (verb, rest) = words.split_first().unwrap();
+            let verb: Vec<&str> = verb.split(' ').collect();
+            said(&[&verb[..], &[path.as_str()], rest, json].concat())
+        };
+        assert_eq!(line(theirs, &["-o", "json"]), line(ours, &["--json"]), "{theirs:?}");
+        assert_eq!(line(theirs, &["-H"]), line(ours, &[]), "{theirs:?}");
+    }
+    let raw = |args: &[&str]| byway().args(args).assert().success().get_output().stdout.clone();
+    assert_eq!(raw(&["id-ctrl", &path, "-b"]), raw(&["identify", &path, "--raw"]));
+    assert_eq!(raw(&["id-ctrl", &path, "-o", "binary"]).len(), 4096);
+    assert_eq!(printed(&["error-log", &path, "-e", "2", "-o", "json"]), json!([]));
+}
+
+#[test]
+fn namespace_is_created_attached_detached_and_deleted() {
+    let image = Image::sized("256M", &["kv:32M"]);
+    let path = image.path().to_str().unwrap().to_owned();
+    let created = printed(&["create-ns", &path, "--size", "16M", "--json"]);
+    assert_eq!(created, json!({"done": "created", "nsid": 2}));
+    let listed = || printed(&["list-ns", &path, "--all", "--json"]);
+    assert_eq!(listed(), json!([{"nsid": 1}, {"nsid": 2}]));
+    // Opening an image attaches each.
+    assert!(refused(2, &["attach-ns", &path, "-n", "2"]).contains("Already Attached"));
+    let block = image.file("block", &[7; 512]);
+    said(&["nvm", "write", &path, "-n", "2", "--file", &block]);
+    let pairs = printed(&["create-ns", &path, "-s", "33554432", "-y", "kv", "-o", "json"]);
+    assert_eq!(pairs["nsid"], 3);
+    assert!(
+        refused(2, &["create-ns", &path, "--size", "16M", "-b", "777"])
+            .contains("has no blocks of 777 bytes")
+    );
+    assert!(said(&["detach-ns", &path, "-n", "2"]).contains("namespace 2 is detached from controller 0"));
+    assert!(said(&["delete-ns", &path, "-n", "2", "--yes"]).contains("namespace 2 is deleted"));
+    assert_eq!(listed(), json!([{"nsid": 1}, {"nsid": 3}]));
+    assert!(refused(2, &["delete-ns", &path, "-n", "3"]).contains("--yes"));
+}
+
+#[test]
+fn passed_command_is_shown_not_sent_by_a_dry_run_and_timed_by_latency() {
+    let image = Image::new(&["nvm:16M"]);
+    let path = image.path().to_str().unwrap().to_owned();
+    let identify = ["admin-passthru", &path, "-o", "6", "-4", "1", "-l", "0x1000", "-r"];
+    let shown = printed(&[&identify[..], &["--dry-run", "--json"]].concat());
+    assert_eq!((&shown["opcode"], &shown["cdw10"], &shown["data_len"]), (&json!(6), &json!(1), &json!(4096)));
+    let delete = ["io-passthru", &path, "-n", "1", "-o", "1", "-i", &image.file("block", &[7; 512])];
+    assert!(said(&[&delete[..], &["-d"]].concat()).contains("to the device"));
+    let read = ["io-passthru", &path, "-n", "1", "-o", "2", "-l", "512", "-r"];
+    let answer = printed(&[&read[..], &["-T", "--json"]].concat());
+    assert_eq!(answer["data_hex"], "00".repeat(512));
+    assert!(answer["latency_us"].as_f64().is_some_and(|time| time > 0.0), "{answer}");
+    let raw = byway().args(identify).arg("-b").assert().success().get_output().stdout.clone();
+    assert_eq!(raw, byway().args(["identify", &path, "--raw"]).output().unwrap().stdout);
+    let output = byway().args(read).arg("--show-command").assert().success().get_output().clone();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("opcode    0x02"));
+}
+
+#[test]
+fn registers_are_shown_and_a_controller_is_reset() {
+    let image = Image::new(&[]);
+    let path = image.path().to_str().unwrap().to_owned();
+    let registers = printed(&["show-regs", &path, "-o", "json"]);
+    assert!(registers["vs"].as_u64().is_some_and(|version| version >= 0x2_0000), "{registers}");
+    // Enabled (CC.EN) and ready (CSTS.RDY).
+    assert_eq!((registers["cc"].as_u64().unwrap() & 1, registers["csts"].as_u64().unwrap() & 1), (1, 1));
+    assert!(said(&["reset", &path]).contains("is reset"));
+    for verb in ["show-regs", "reset"] {
+        assert!(refused(2, &[verb, "ramdisk:1M"]).contains("no controller"), "{verb}");
+    }
+}
+
+#[test]
+fn what_the_device_lacks_is_reported_as_its_answer() {
+    let image = Image::new(&[]);
+    let path = image.path().to_str().unwrap().to_owned();
+    let file = image.dir.path().join("telemetry.bin");
+    let error = refused(2, &["telemetry-log", &path, "-o", file.to_str().unwrap()]);
+    assert!(
+        error.contains("log page 07h") && error.contains("is not supported by this controller"),
+        "{error}"
+    );
+    assert!(!file.exists());
+}
+
+#[test]
+fn reservations_are_reported_and_refused_as_the_device_says() {
+    let image = Image::new(&["nvm:16M"]);
+    let path = image.path().to_str().unwrap().to_owned();
+    let report = printed(&["resv-report", &path, "-n", "1", "-o", "json"]);
+    assert_eq!((&report["nsid"], &report["registrants"]), (&json!(1), &json!([])));
+    let error = refused(2, &["resv-acquire", &path, "-n", "1", "-c", "0x11", "-t", "1"]);
+    assert!(error.contains("Reservation Conflict"), "{error}");
+    let error = refused(2, &["resv-acquire", &path, "-n", "1", "-c", "0x11", "-t", "9"]);
+    assert!(error.contains("from 1 to 6"), "{error}");
+    assert!(refused(2, &["resv-register", &path, "-n", "1"]).contains("--nrkey"));
+}

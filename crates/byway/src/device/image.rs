@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(uri_of(&path("a.img?ns=1")), format!("embedded:{}?ns=1", path("a.img")));
         assert_eq!(uri_of(&path("a.bin?direct=1")), path("a.bin?direct=1"));
         assert_eq!(uri_of("Cargo.toml?lba=512"), "./Cargo.toml?lba=512");
-        for same in ["ram:64M", "tcp://host/nqn", "/nowhere/disk.img", "nowhere.img", "embeded:a.img"] {
+        for same in ["ram:64M", "tcp://host/nqn", "/nowhere/disk.img", "nowhere.img", "embed:a.img"] {
             assert_eq!(uri_of(same), same);
         }
     }

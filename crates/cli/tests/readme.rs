@@ -3,10 +3,7 @@
 
 mod common;
 
-use std::path::Path;
-use std::process::{Command, Output};
-
-use common::pages::{Step, blocks, root, text_of};
+use common::pages::{Step, blocks, root, run, text_of};
 
 fn readme() -> String {
     text_of("README.md")
@@ -15,15 +12,6 @@ fn readme() -> String {
 /// The commands of all its console blocks.
 fn steps() -> Vec<Step> {
     blocks(&readme()).into_iter().flat_map(|block| block.steps).collect()
-}
-
-/// Runs a command in a folder by a shell that finds the `byway` under test first.
-fn run(command: &str, folder: &Path) -> Output {
-    let built = Path::new(env!("CARGO_BIN_EXE_byway")).parent().unwrap();
-    let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap());
-    let mut shell = Command::new("sh");
-    shell.args(["-c", command]).current_dir(folder).env("PATH", path);
-    shell.env("XDG_CONFIG_HOME", "/nonexistent/byway-tests").output().unwrap()
 }
 
 /// What must be the same on every machine: all but the real time that ends a row of `bench transfer`.

@@ -8,7 +8,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -77,6 +77,19 @@ fn steps(block: &str) -> Vec<Step> {
     steps
 }
 
+/// Where programs are found: the `byway` under test first.
+fn path_of_programs() -> String {
+    let built = Path::new(env!("CARGO_BIN_EXE_byway")).parent().unwrap();
+    format!("{}:{}", built.display(), std::env::var("PATH").unwrap())
+}
+
+/// Runs a command in a folder by a shell of its own.
+pub fn run(command: &str, folder: &Path) -> Output {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(folder).env("PATH", path_of_programs()).stdin(Stdio::null());
+    shell.env("XDG_CONFIG_HOME", "/nonexistent/byway-tests").output().unwrap()
+}
+
 /// A shell in a folder of its own, with the `byway` under test, and with a network and device memory of its own.
 pub struct Shell {
     child: Child,
@@ -99,11 +112,9 @@ impl Shell {
             "mount -t tmpfs tmpfs /dev/shm && mount -t tmpfs tmpfs /run && mount -t proc proc /proc && \
              ip link set lo up && echo ready && exec bash --norc 2>&1",
         ]);
-        let built = Path::new(env!("CARGO_BIN_EXE_byway")).parent().unwrap();
-        let path = format!("{}:{}", built.display(), std::env::var("PATH").unwrap());
         command
             .current_dir(folder)
-            .env("PATH", path)
+            .env("PATH", path_of_programs())
             .env("HOME", folder)
             .env("XDG_CONFIG_HOME", "/nonexistent/byway-tests");
         command.env_remove("BYWAY_TDM_SOCKET").env_remove("XDG_RUNTIME_DIR");

@@ -124,7 +124,7 @@ impl KvEngine {
     ) -> Result<(), KvError> {
         for _ in 0..ROOMS_MADE {
             if self.is_due_with(extra_entries) {
-                self.make_room_in_memtable(store, at_ps)?;
+                self.make_room_in_memtable(store, extra_entries, at_ps)?;
             }
             if self.log.segments().free_count() < self.log.floor() + segments {
                 self.waited_for(StallCause::Compaction, store, |engine, store| {
@@ -139,8 +139,18 @@ impl KvEngine {
         Err(KvError::Full)
     }
 
-    fn make_room_in_memtable<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
+    fn make_room_in_memtable<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        extra_entries: usize,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
         self.take_in(store);
+        // What leases had set aside and did not use is given back, and upkeep for records that were taken in may have frozen the memtable. Then
+        // the active one has room, and no store waits for the frozen one.
+        if self.index.is_flushing() && !self.is_due_with(extra_entries) {
+            return Ok(());
+        }
         self.waited_for(StallCause::Freeze, store, |engine, store| {
             engine.index.make_room(&mut engine.log, store, engine.next_seq.last(), at_ps)
         })?;

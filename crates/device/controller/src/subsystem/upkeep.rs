@@ -16,7 +16,7 @@ impl Subsystem {
                 || slots.any(|slot| as_kv(slot).is_some_and(KvNamespace::owes_upkeep)))
     }
 
-    /// Does steps of upkeep until `stops`, which is asked after each, or there is nothing to do. How many it did. Stores of values by
+    /// Does steps of upkeep until `stops`, which is asked after each, or there is nothing to do. How many it did. Stores and writes by
     /// leases go on meanwhile; no command waits for it, so its time is counted as [upkeep](crate::StallSnapshot::upkeep).
     pub fn keep_up(&mut self, mut stops: impl FnMut() -> bool) -> u64 {
         let mut steps = 0;

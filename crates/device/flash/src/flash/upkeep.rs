@@ -29,13 +29,13 @@ impl Flash {
         !Self::is_read_only(self) && self.ftl.owes_room()
     }
 
-    /// Does a step of garbage collection, as much as a page written pays for at most; whether there was anything to do.
+    /// Does a step of garbage collection, as much as a page written pays for at most; whether there was anything to do. Leases stay active:
+    /// no block holds a unit that waits in one, and its number, given later, is higher than those of what is moved here.
     pub fn keep_up(&mut self, at_ps: u64) -> bool {
         // As for any store: what is moved here has to be synced before its old block is erased.
         if !self.owes_upkeep() || self.writable().is_err() {
             return false;
         }
-        self.take_in_writes();
         self.ftl.collect_ahead(at_ps);
         true
     }

@@ -87,12 +87,19 @@ impl<'a> Thread<'a> {
     }
 }
 
-/// Threads pass a unit on to each other, each time written anew by another lease: every thread reads what was written last.
+/// Threads pass a unit on to each other, each time written anew by another lease: every thread reads what was written last. Another thread
+/// does steps of collection that no write waits for.
 fn units_passed_on(flash: Flash, rounds: u64) -> Flash {
     const THREADS: u64 = 3;
     let flash = Mutex::new(flash);
-    let turn = AtomicU64::new(0);
+    let (turn, steps) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while turn.load(Ordering::Acquire) < rounds * THREADS {
+                steps.fetch_add(u64::from(flash.lock().unwrap().keep_up(0)), Ordering::Relaxed);
+                std::thread::yield_now();
+            }
+        });
         for number in 0..THREADS {
             let (thread, turn) = (Thread::new(&flash), &turn);
             scope.spawn(move || {
@@ -119,6 +126,7 @@ fn units_passed_on(flash: Flash, rounds: u64) -> Flash {
     });
     let mut flash = flash.into_inner().unwrap();
     assert!(flash.counters()[Cause::Gc].erases > 20, "blocks were collected meanwhile");
+    assert!(steps.into_inner() > 20, "some of that by steps that no write waited for");
     assert_eq!(flash.check(), []);
     flash
 }
@@ -306,6 +314,25 @@ fn wear(flash: &mut Flash, first: u64) {
     }
 }
 
+/// Does a step of collection that no write waits for, once one is due.
+fn collect_ahead(flash: &mut Flash, step: u64) {
+    let extent = extent(flash, 1);
+    while !flash.keep_up(0) {
+        flash.write_units(extent, 5 + step % (UNITS - 5), &unit_of(0), Cause::Host, &mut 0).unwrap();
+    }
+}
+
+#[test]
+fn step_of_collection_leaves_leases_active() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut flash = worn(&dir.path().join("image"));
+    let (lease, reader) = leased(&mut flash);
+    for step in 0..8 {
+        collect_ahead(&mut flash, step);
+        assert!(reader.write_by(&lease, step % 5 * 4096, &unit_of(step), || true), "step {step}");
+    }
+}
+
 /// Opens the image of a killed process by a kernel that was started since.
 fn open_after_another_boot(path: &Path, read_only: bool) -> Flash {
     let run = RunOptions::default().power_was_lost(true);
@@ -326,6 +353,7 @@ fn units_that_wait_in_a_killed_process_are_there_after_another_boot() {
         let unit = step * 7 % 5;
         assert!(reader.write_by(&leases[step % 2], unit as u64 * 4096, &unit_of(step as u64), || true));
         last[unit] = step as u64;
+        collect_ahead(&mut flash, step as u64);
     }
     // Collection moves what these blocks had before, and gives it higher numbers, while they wait.
     wear(&mut flash, 5);

@@ -42,6 +42,7 @@ impl DelegatedQueue {
     fn execute_until(&mut self, subsystem: &mut Subsystem, renewed: bool) {
         subsystem.note_wait(StallCause::FullRing, std::mem::take(&mut self.full_ring_ns));
         self.uncounted.settle(subsystem);
+        self.note_batch(subsystem);
         let stores_alone = self.has_leased_stores_alone();
         for at in 0..self.gathered.len() {
             if at % PREFETCH_GROUP == 0 {

@@ -28,7 +28,7 @@ use crate::ticket::Ticket;
 
 pub use gather::Gathered;
 pub(crate) use leases::QueueLeases;
-use unlocked::Uncounted;
+use unlocked::{RETRY_AFTER_BATCHES, Uncounted};
 
 /// Most commands gathered before they are executed.
 pub const DELEGATED_COMMANDS: usize = 32;
@@ -92,6 +92,8 @@ pub struct DelegatedQueue {
     habits: DelegatedHabits,
     /// By namespace: an attached namespace of blocks, whose reads and writes are carried.
     blocks: Vec<Option<BlockAccess>>,
+    /// Batches under the run lock until permits of blocks that are missing are asked for again.
+    batches_until_retry: u32,
     uncounted: Uncounted,
     leases: QueueLeases,
     gathered: Vec<Gathering>,
@@ -221,6 +223,7 @@ impl DelegatedQueue {
             buffered,
             habits,
             blocks,
+            batches_until_retry: RETRY_AFTER_BATCHES,
             uncounted: Uncounted::default(),
             leases: QueueLeases::default(),
             gathered: Vec::with_capacity(DELEGATED_COMMANDS),

@@ -10,6 +10,9 @@ use crate::subsystem::{BlockAccess, BlockPermit, Subsystem};
 /// Commands executed without the run lock before they are counted under it: what a kill loses of the counters at most.
 const UNCOUNTED_MAX: u64 = 1 << 16;
 
+/// Batches under the run lock before permits that were refused or have ended are asked for again: the reason may be gone.
+pub(super) const RETRY_AFTER_BATCHES: u32 = 256;
+
 /// Commands of a queue that were executed without the run lock and are not counted yet: so they write no line that others share.
 #[derive(Debug, Default)]
 pub(super) struct Uncounted {
@@ -67,6 +70,24 @@ impl Uncounted {
 }
 
 impl DelegatedQueue {
+    /// Counts a batch under the run lock. Once in [`RETRY_AFTER_BATCHES`] asks again for permits of blocks, if one is missing.
+    #[inline]
+    pub(super) fn note_batch(&mut self, subsystem: &Subsystem) {
+        match self.batches_until_retry.checked_sub(1) {
+            Some(left) => self.batches_until_retry = left,
+            None => self.renew_permits(subsystem),
+        }
+    }
+
+    /// What is attached is what it was when the queue was delegated: only permits change meanwhile.
+    #[cold]
+    fn renew_permits(&mut self, subsystem: &Subsystem) {
+        self.batches_until_retry = RETRY_AFTER_BATCHES;
+        if self.blocks.iter().flatten().any(BlockAccess::lacks_permit) {
+            self.blocks = subsystem.block_access(self.habits.id);
+        }
+    }
+
     /// Executes gathered commands that need no subsystem. Whether no other remains: those are left to [`Self::execute`], and with them
     /// reads of blocks that one of them writes first.
     pub fn execute_unlocked(&mut self) -> bool {

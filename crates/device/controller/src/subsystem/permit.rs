@@ -78,6 +78,13 @@ pub(crate) struct BlockAccess {
     pub permit: Option<BlockPermit>,
 }
 
+impl BlockAccess {
+    /// Whether the permit was refused or has ended.
+    pub(crate) fn lacks_permit(&self) -> bool {
+        self.permit.as_ref().is_none_or(BlockPermit::has_ended)
+    }
+}
+
 impl Subsystem {
     /// The namespaces of blocks that are attached to controller `id`, each in the place that its identifier gives it.
     pub(crate) fn block_access(&self, id: ControllerId) -> Vec<Option<BlockAccess>> {

@@ -2,7 +2,7 @@
 
 use crate::common::{TestHost, kv, number};
 use crate::io::{BLOCKS_512, DATA, Io, KV, QUEUE};
-use byway_controller::{ControllerId, DELEGATED_COMMANDS, DelegatedQueue, Gathered};
+use byway_controller::{ControllerId, DELEGATED_COMMANDS, DelegatedQueue, Gathered, Host};
 use byway_dma::BusAddr;
 use byway_link::Class;
 use byway_queue::DoorbellIndex;
@@ -484,6 +484,27 @@ fn namespace_detached_meanwhile_ends_reads_without_the_subsystem() {
     assert!(!serve_unlocked(&mut io, &mut queue));
     assert!(io.host.reap(QUEUE).unwrap().status().is_success());
     assert!(io.host.reap(QUEUE).unwrap().status().is(Status::INVALID_NAMESPACE));
+    io.host.reclaim(queue);
+}
+
+/// A read under the run lock, again and again, until one needs no lock; how many there were.
+fn reads_until_unlocked(io: &mut Io, queue: &mut DelegatedQueue) -> Option<usize> {
+    (1..1000).find(|_| {
+        place_blocks_at(io, NvmOpcode::READ, 0, DATA);
+        let is_unlocked = serve_unlocked(io, queue);
+        assert!(io.host.reap(QUEUE).unwrap().status().is_success());
+        is_unlocked
+    })
+}
+
+#[test]
+fn permit_that_ended_is_asked_for_again_some_batches_later() {
+    let mut io = device("gen4x4");
+    let mut queue = io.host.delegate(QUEUE).unwrap();
+    assert_eq!(reads_until_unlocked(&mut io, &mut queue), Some(1));
+    // As a registration of another host does, which leaves this one's access as it was.
+    io.host.subsystem.set_host(ControllerId(0), Host::Extended([7; 16])).unwrap();
+    assert!(reads_until_unlocked(&mut io, &mut queue).is_some_and(|reads| reads > 100));
     io.host.reclaim(queue);
 }
 

@@ -241,6 +241,7 @@ impl Machine {
             own_memory: 0..0,
             device_memory: DeviceMemory::Windows,
             capsule: None,
+            grants: None,
         };
         self.controller.sync_now(&mut self.subsystem, &mut port, self.now_ps);
         self.controller.run(&mut self.subsystem, &mut port, &self.doorbells, None, self.now_ps, budget)

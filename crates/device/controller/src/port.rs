@@ -7,6 +7,7 @@
 
 use byway_dma::{BusAddr, DmaFault, DmaView, HostMemory, Why};
 use byway_link::{Class, Meter};
+use byway_queue::Grants;
 use byway_spec::Command;
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_sys::Mapping;
@@ -41,6 +42,8 @@ pub struct Port<'a> {
     pub device_memory: DeviceMemory<'a>,
     /// The data of a command that came in a capsule, whose host has no memory that could be reached.
     pub capsule: Option<CapsuleData<'a>>,
+    /// Rights of threads to execute commands without the run lock. An admin command ends them before it changes anything.
+    pub grants: Option<&'a Grants>,
 }
 
 /// The data of one command whose host sends and receives it.
@@ -111,6 +114,13 @@ pub enum DeviceMemory<'a> {
 }
 
 impl<'a> Port<'a> {
+    /// Ends the rights of other threads, before anything changes that they rest on.
+    pub(crate) fn end_grants(&self) {
+        if let Some(grants) = self.grants {
+            grants.end();
+        }
+    }
+
     /// Data that came with a command in its capsule, or was asked for behind it.
     #[inline]
     pub(crate) fn carried(&self) -> Option<&'a [u8]> {

@@ -277,13 +277,11 @@ impl CapsuleDevice<'_> {
         reply: &mut [u8],
         wants_crc: bool,
     ) -> Result<Option<u32>, Overrun> {
-        if qid == 0 && !admin_only_reports(command.opcode()) {
-            self.end_grants();
-        }
         let Core { subsystem, fabric, .. } = &mut *self.core;
         let capsule = CapsuleData::new(carried, reply).with_crc(wants_crc);
         let context = fabric.context(id, Some(capsule)).ok_or(Overrun)?;
         let FabricContext { controller, mut port, doorbells, wants_sync } = context;
+        port.grants = Some(self.executor.serving_threads().grants());
         controller.execute_capsule(subsystem, &mut port, doorbells, qid, command, 0)?;
         let crc = port.capsule.and_then(CapsuleData::finish);
         *wants_sync |= controller.wants_sync();

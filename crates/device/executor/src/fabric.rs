@@ -145,5 +145,5 @@ impl FabricControllers {
 
 fn port<'a>(memory: &'a DmaView, meter: &'a mut Meter, capsule: Option<CapsuleData<'a>>) -> Port<'a> {
     let (interrupts, device_memory) = (&NoInterrupts, DeviceMemory::Nowhere);
-    Port { memory, meter, interrupts, own_memory: 0..0, device_memory, capsule }
+    Port { memory, meter, interrupts, own_memory: 0..0, device_memory, capsule, grants: None }
 }

@@ -8,6 +8,7 @@ use tracing::warn;
 use super::Controller;
 use crate::admin::{self, AdminState, Context, REQUEST};
 use crate::error::CommandError;
+use crate::opcode::admin_only_reports;
 use crate::outcome::Outcome;
 use crate::port::Port;
 use crate::subsystem::Subsystem;
@@ -21,6 +22,9 @@ impl Controller {
         doorbells: &Doorbells,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
+        if !admin_only_reports(command.opcode()) {
+            port.end_grants();
+        }
         self.with_context(subsystem, port, |_, cx| admin::check(cx, command))?;
         subsystem.follow_device()?;
         match AdminOpcode(command.opcode()) {

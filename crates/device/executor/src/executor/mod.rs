@@ -341,7 +341,8 @@ impl Executor {
             None => &self.vectors,
         };
         let device_memory = DeviceMemory::Windows;
-        Port { memory, meter, interrupts, own_memory: own_memory(), device_memory, capsule: None }
+        let grants = Some(self.serving_threads.grants());
+        Port { memory, meter, interrupts, own_memory: own_memory(), device_memory, capsule: None, grants }
     }
 
     /// Device memory of hosts in other processes; hosts in this process store into the windows directly.

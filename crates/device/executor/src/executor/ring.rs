@@ -21,12 +21,16 @@ impl Executor {
         }
     }
 
-    /// Admin commands run with every queue in the controller.
+    /// Admin commands run with every queue in the controller, and what was executed without the run lock counted. Those that change anything
+    /// end the rights of other threads.
     #[cold]
     fn ring_admin(&self, index: DoorbellIndex, value: u32) {
         self.doorbells.store(index, value);
         let now_ps = self.clock.now_ps();
-        let _ = self.with_core(|core| core.run(self, Some(index), now_ps));
+        let _ = self.with_all_queues(|core| {
+            core.count_tallies(self);
+            core.run(self, Some(index), now_ps);
+        });
     }
 
     #[inline(never)]

@@ -123,7 +123,8 @@ impl Admin {
     }
 }
 
-fn enabled() -> Cc {
+/// CC of a controller that is enabled.
+pub fn enabled() -> Cc {
     let cc = Cc::new().with_css(Cc::CSS_IO_SETS).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
     cc.with_en(true)
 }

@@ -15,6 +15,7 @@ mod host;
 mod memory;
 mod operator;
 mod pair;
+mod rights;
 mod ring;
 mod stage;
 

@@ -27,6 +27,13 @@ impl Device {
         [0, 1].map(|at: usize| self.words[at].load(Relaxed))
     }
 
+    /// As an admin command that only reports, which ends no right.
+    fn report(&self) {
+        assert!(self.lock.acquire());
+        assert_eq!(self.load(), [0, 0], "nothing has changed yet");
+        assert!(self.lock.release());
+    }
+
     /// As an admin command that detaches a namespace and gives its blocks to another: `changes` in all.
     fn change(&self, changes: u64) {
         for change in 1..=changes {
@@ -46,6 +53,38 @@ fn reader_by_a_right_sees_nothing_of_the_change_that_ends_it() {
         let owner = {
             let device = device.clone();
             thread::spawn(move || device.change(1))
+        };
+        let read = device.grants.under(grant, || Some(device.load()));
+        assert!(matches!(read, None | Some([0, 0])), "{read:?}");
+        owner.join().expect("a thread that ends");
+    });
+}
+
+#[test]
+fn reader_by_a_right_goes_on_beside_a_holder_that_only_reports() {
+    bounded(3).check(|| {
+        let device = Device::new();
+        let grant = device.grants.give();
+        let owner = {
+            let device = device.clone();
+            thread::spawn(move || device.report())
+        };
+        assert_eq!(device.grants.under(grant, || Some(device.load())), Some([0, 0]));
+        owner.join().expect("a thread that ends");
+    });
+}
+
+#[test]
+fn reader_by_a_right_sees_nothing_of_a_change_behind_a_report() {
+    bounded(3).check(|| {
+        let device = Device::new();
+        let grant = device.grants.give();
+        let owner = {
+            let device = device.clone();
+            thread::spawn(move || {
+                device.report();
+                device.change(1);
+            })
         };
         let read = device.grants.under(grant, || Some(device.load()));
         assert!(matches!(read, None | Some([0, 0])), "{read:?}");

@@ -281,7 +281,8 @@ impl TestHost {
             Some(Some(memory)) => DeviceMemory::Copy(memory),
         };
         let Self { view: memory, meter, interrupts, .. } = self;
-        let port = Port { memory, meter, interrupts, own_memory: 0..0, device_memory, capsule: None };
+        let port =
+            Port { memory, meter, interrupts, own_memory: 0..0, device_memory, capsule: None, grants: None };
         (&mut self.controller, &mut self.subsystem, port, &self.doorbells)
     }
 

@@ -34,7 +34,7 @@ struct Fabric {
 
 fn port<'a>(nowhere: &'a DmaView, meter: &'a mut Meter, capsule: Option<CapsuleData<'a>>) -> Port<'a> {
     let (interrupts, device_memory) = (&NoInterrupts, DeviceMemory::Nowhere);
-    Port { memory: nowhere, meter, interrupts, own_memory: 0..0, device_memory, capsule }
+    Port { memory: nowhere, meter, interrupts, own_memory: 0..0, device_memory, capsule, grants: None }
 }
 
 impl Fabric {

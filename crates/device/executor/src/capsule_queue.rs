@@ -285,6 +285,24 @@ mod tests {
         }
         assert_eq!(capsules.executor().readers(), 0);
     }
+
+    #[test]
+    fn poll_for_events_leaves_leases_active() {
+        let embedded = device();
+        let capsules = embedded.capsules().unwrap();
+        let (id, mut queue) = connect(&capsules);
+        let mut put =
+            |key: u32| queue.execute(FastCommand::Put, &store(key, b"value"), Some(b"value"), &mut []);
+        assert!(put(0).is_some(), "it takes the run lock, and has a lease from then on");
+        let by_lease = |queue: &CapsuleQueue, key| {
+            queue.path.put(&store(key, b"value"), b"value", queue.tally()).is_some()
+        };
+        capsules.run_as_it_is(|device| device.attend(id)).unwrap();
+        assert!(by_lease(&queue, 1));
+        capsules.run(|device| device.attend(id)).unwrap();
+        assert!(!by_lease(&queue, 2), "it was recalled");
+    }
+
     #[test]
     fn rights_end_with_register_writes_of_a_host_in_this_process_not_with_its_reads() {
         let embedded = device();

@@ -296,6 +296,7 @@ impl Executor {
 
     /// As [`with_core_only`](Self::with_core_only), while stores by leases go on.
     pub(crate) fn with_core_as_it_is<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
+        self.check_process()?;
         self.core.run_as_it_is(work, |core| core.run_now(self)).ok_or(Failed::Panicked)
     }
 

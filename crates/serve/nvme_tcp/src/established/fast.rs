@@ -10,7 +10,7 @@ use crate::close_reason::CloseReason;
 use crate::data::{Data, data_of};
 use crate::outbox::Outbox;
 use crate::queue::Queue;
-use crate::subsystem::Subsystem;
+use crate::subsystem::{Entry, Subsystem};
 
 impl Established {
     /// Takes received bytes as far as their commands need no run lock; whether what follows needs it. The rights of `fast` stand for the
@@ -59,7 +59,7 @@ impl Established {
                                 &mut ExecuteContext { out, device: Some(device), now_ns },
                             )
                         };
-                        subsystem.work(false, end).unwrap_or(Err(CloseReason::DeviceFailed))?;
+                        subsystem.work(Entry::Recalled, end).unwrap_or(Err(CloseReason::DeviceFailed))?;
                     }
                 }
                 Err(violation) => return Err(self.refuse(violation, out)),

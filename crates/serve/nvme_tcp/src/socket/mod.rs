@@ -14,13 +14,16 @@ use crate::close_reason::CloseReason;
 use crate::counters::{ConnectionState, Moved};
 use crate::endpoints::Endpoints;
 use crate::session::Session;
-use crate::subsystem::Subsystem;
+use crate::subsystem::{Entry, Subsystem};
 use crate::target_state::TargetState;
 use crate::tls_identity::TlsIdentity;
 use crate::wire::Wire;
 
 /// Bytes of one receive into the shared buffer while large solicited data is expected, since such data would be copied again.
 const BUFFER_BYTES_FOR_LARGE: usize = 4 << 10;
+
+/// Batches under the run lock before a thread that was refused is asked for again: another one may have ended.
+const RETRY_AFTER_BATCHES: u32 = 256;
 
 /// The result of a receive.
 enum Received {
@@ -53,6 +56,8 @@ pub struct Connection<W = TcpStream> {
     subsystem: Option<Arc<Subsystem>>,
     /// An I/O queue's rights to execute commands without the run lock.
     fast: Option<Box<CapsuleQueue>>,
+    /// Batches until they are asked for again, where they were refused.
+    batches_until_retry: u32,
     /// The number of the thread that serves it.
     thread: usize,
     /// Received bytes that wait until responses have been sent.
@@ -87,6 +92,7 @@ impl<W: Wire> Connection<W> {
             session: Session::new(target, endpoints, now_ns),
             subsystem: None,
             fast: None,
+            batches_until_retry: RETRY_AFTER_BATCHES,
             thread,
             stash: Vec::new(),
             stash_at: 0,
@@ -311,6 +317,9 @@ impl<W: Wire> Connection<W> {
 
     /// Executes commands, under the run lock of its subsystem's device from the first on that needs it.
     fn execute(&mut self, input: &mut &[u8], now_ns: u64) -> Result<(), CloseReason> {
+        if self.fast.is_none() {
+            self.ask_for_rights();
+        }
         let Self { session, subsystem, fast, .. } = self;
         let Some(subsystem) = subsystem else { return session.receive(input, None, now_ns) };
         if let Some(fast) = fast.as_deref_mut().filter(|fast| fast.is_granted())
@@ -319,7 +328,7 @@ impl<W: Wire> Connection<W> {
             return Ok(());
         }
         if !session.needs_all() {
-            let taken = subsystem.work(false, |device| {
+            let taken = subsystem.work(Entry::Recalled, |device| {
                 let taken = session.receive(input, Some(&mut *device), now_ns);
                 fast.as_deref_mut().into_iter().for_each(|fast| session.grant(device, fast));
                 taken
@@ -327,12 +336,25 @@ impl<W: Wire> Connection<W> {
             taken.unwrap_or_else(|| session.receive_of_failed(input, now_ns))?;
         }
         if session.needs_all() {
-            let taken = subsystem.work(true, |device| session.receive(input, Some(device), now_ns));
+            let taken = subsystem.work(Entry::Alone, |device| session.receive(input, Some(device), now_ns));
             // The command may have caused events for other connections.
             subsystem.device().notify();
             taken.unwrap_or_else(|| session.receive_of_failed(input, now_ns))?;
         }
         Ok(())
+    }
+
+    /// Asks for rights of an I/O queue that was refused any, once in some batches.
+    #[cold]
+    fn ask_for_rights(&mut self) {
+        let Some(subsystem) = self.subsystem.as_ref().filter(|_| self.session.is_io()) else { return };
+        match self.batches_until_retry.checked_sub(1) {
+            Some(left) => self.batches_until_retry = left,
+            None => {
+                self.batches_until_retry = RETRY_AFTER_BATCHES;
+                self.fast = subsystem.fast_queue(self.thread);
+            }
+        }
     }
 
     /// Has the requested subsystem answer the Connect.
@@ -359,7 +381,7 @@ impl<W: Wire> Connection<W> {
             let Self { session, subsystem, .. } = self;
             let polled = match subsystem {
                 Some(subsystem) => {
-                    match subsystem.work(false, |device| session.poll_completions(Some(device))) {
+                    match subsystem.work(Entry::AsItIs, |device| session.poll_completions(Some(device))) {
                         Some(polled) => polled,
                         None if session.is_admin() => Ok(()),
                         None => Err(CloseReason::DeviceFailed),

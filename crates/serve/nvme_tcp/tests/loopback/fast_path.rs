@@ -111,6 +111,28 @@ fn reads_of_blocks_complete_while_another_thread_holds_the_run_lock() {
     });
 }
 
+#[test]
+fn connection_that_was_refused_a_serving_thread_gets_one_some_batches_later() {
+    let served = Served::new();
+    let capsules = served.device().capsules().unwrap();
+    let others: Vec<_> = std::iter::from_fn(|| capsules.serving_thread()).collect();
+    let (_admin, mut io) = served.host(Proposal::default());
+    let read = |io: &mut Host| io.read(blocks(NvmOpcode::READ, 0, UNIT), UNIT).0.status();
+    assert!(read(&mut io).is_success());
+    drop(others);
+    let has_thread = || {
+        let left: Vec<_> = std::iter::from_fn(|| capsules.serving_thread()).collect();
+        left.len() < 64
+    };
+    assert!(!has_thread(), "it asks again later");
+    let is_later = (0..1000).any(|round| {
+        assert!(read(&mut io).is_success());
+        round % 100 == 99 && has_thread()
+    });
+    assert!(is_later);
+    while_run_lock_is_held(&served, || assert!(read(&mut io).is_success()));
+}
+
 /// Hosts send some of them every few seconds.
 #[test]
 fn admin_commands_that_change_nothing_leave_queues_what_they_need_no_run_lock_for() {

@@ -281,7 +281,7 @@ impl KvEngine {
         read
     }
 
-    /// Reads pair `done` and those behind it, one by one, up to a small one that lies in one page.
+    /// Reads pair `done` and those behind it, one by one, up to a small one.
     fn read_others<S: PageStore>(
         &mut self,
         store: &mut S,
@@ -294,7 +294,7 @@ impl KvEngine {
         let first = *done;
         pairs.iter().skip(first).take(LONG_AHEAD).for_each(|pair| self.prefetch_selected(store, pair));
         while let Some(pair) = pairs.get(*done) {
-            let is_other = !may_peek || !pair.is_small() || self.spans_pages(pair);
+            let is_other = !may_peek || !pair.is_small();
             if *done > first && !is_other {
                 break;
             }
@@ -305,11 +305,6 @@ impl KvEngine {
             *done += 1;
         }
         Ok(())
-    }
-
-    #[inline]
-    fn spans_pages(&self, pair: &Selected) -> bool {
-        self.log.spans_pages(pair.address, pair.shape)
     }
 
     #[inline]
@@ -344,36 +339,36 @@ impl KvEngine {
 }
 
 /// Hands over the first of these pairs whose records are small and can be read where they lie; how many, and what was read.
-///
-/// All records of a group are prefetched while those of the group before are read.
 fn peek_small(
     records: &Records<'_>,
     pairs: &[Selected],
     into: &mut impl FnMut(ScanPart<'_>),
 ) -> (usize, FlashReads) {
     let (mut done, mut reads) = (0, FlashReads::default());
-    let (mut group, mut behind) = ([PeekedRecord::default(); GROUP], [PeekedRecord::default(); GROUP]);
-    let mut count = look_ahead(records, pairs, &mut group);
-    while count > 0 {
-        let count_behind =
-            if count == GROUP { look_ahead(records, &pairs[done + count..], &mut behind) } else { 0 };
-        for (record, pair) in group[..count].iter().zip(&pairs[done..]) {
+    let mut group = [PeekedRecord::default(); GROUP];
+    let mut room = [0; SMALL_BYTES as usize];
+    loop {
+        let pairs = &pairs[done..];
+        let count = look_ahead(records, pairs, &mut group);
+        touch_records(&group[..count], pairs);
+        for (record, pair) in group[..count].iter().zip(pairs) {
             let (key, shape) = (pair.key(), pair.shape);
             let sought = Sought { key: &key, address: pair.address, shape };
-            let value = record.value(&sought).and_then(|value| value.get(..pair.value_bytes as usize));
-            let Some(value) = value else { return (done, reads) };
-            reads.pages += u64::from(record.flash_bytes > 0);
-            reads.bytes += record.flash_bytes;
+            let value = record.value(&sought, &mut room);
+            let Some(value) = value.and_then(|value| value.get(..pair.value_bytes as usize)) else {
+                return (done, reads);
+            };
+            reads += record.reads;
             into(ScanPart::Whole { key, value_len: shape.value_len(), value });
             done += 1;
         }
-        mem::swap(&mut group, &mut behind);
-        count = count_behind;
+        if count < GROUP {
+            return (done, reads);
+        }
     }
-    (done, reads)
 }
 
-/// Prefetches the records of the first of these pairs, as long as they are small and can be looked at; how many.
+/// Finds the records of the first of these pairs, as long as they are small and can be looked at; how many.
 #[inline]
 fn look_ahead<'a>(records: &Records<'a>, pairs: &[Selected], group: &mut [PeekedRecord<'a>; GROUP]) -> usize {
     let mut count = 0;
@@ -382,9 +377,17 @@ fn look_ahead<'a>(records: &Records<'a>, pairs: &[Selected], group: &mut [Peeked
             break;
         }
         let Some(record) = records.peek(pair.address, pair.shape) else { break };
-        record.prefetch();
         *place = record;
         count += 1;
     }
     count
+}
+
+/// Brings records into the processor's cache: by loads, as some of many prefetches would be dropped.
+#[inline(never)]
+fn touch_records(group: &[PeekedRecord<'_>], pairs: &[Selected]) {
+    let longest = pairs.iter().take(group.len()).map(|pair| pair.shape.record_bytes()).max();
+    for at in (0..=longest.unwrap_or_default() as usize).step_by(LINE_BYTES) {
+        black_box(group.iter().fold(0, |sum, record| sum ^ record.byte(at)));
+    }
 }

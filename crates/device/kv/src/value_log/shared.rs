@@ -2,7 +2,6 @@
 
 use byway_flash::{ExtentView, FlashReads, UNIT_BYTES};
 use byway_spec::Key;
-use byway_sys::cacheline::prefetch_all;
 use byway_sys::checksum;
 
 use crate::store::PageStore;
@@ -14,22 +13,34 @@ use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape, Stand}
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PeekedRecord<'a> {
     bytes: &'a [u8],
+    /// Those in a second page.
+    rest: &'a [u8],
     stand: Stand,
-    /// Bytes of flash that reading it takes, in whole units; 0 in protected memory.
-    pub(crate) flash_bytes: u64,
+    /// What of the flash reading it takes, in whole units; nothing in protected memory.
+    pub(crate) reads: FlashReads,
 }
 
 impl<'a> PeekedRecord<'a> {
-    /// Prefetches its bytes.
+    /// The byte at `at`, or the last one of its first page.
     #[inline]
-    pub(crate) fn prefetch(&self) {
-        prefetch_all(self.bytes);
+    pub(crate) fn byte(&self, at: usize) -> u8 {
+        self.bytes.get(at).or(self.bytes.last()).copied().unwrap_or_default()
     }
 
-    /// Its value, if record and value are what was sought.
+    /// Its value, if record and value are what was sought. One in two pages is put together in `room`.
     #[inline]
-    pub(crate) fn value(&self, sought: &Sought<'_>) -> Option<&'a [u8]> {
-        whole_value(self.bytes, self.stand, sought).ok()
+    pub(crate) fn value<'b>(&self, sought: &Sought<'_>, room: &'b mut [u8]) -> Option<&'b [u8]>
+    where
+        'a: 'b,
+    {
+        if self.rest.is_empty() {
+            return whole_value(self.bytes, self.stand, sought).ok();
+        }
+        let room = room.get_mut(..self.bytes.len() + self.rest.len())?;
+        let (first, second) = room.split_at_mut(self.bytes.len());
+        first.copy_from_slice(self.bytes);
+        second.copy_from_slice(self.rest);
+        whole_value(room, self.stand, sought).ok()
     }
 }
 
@@ -41,18 +52,42 @@ pub(crate) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// A record where it lies, as [`ValueLog::peek_record`] gives it.
+    /// A record where it lies, in one page or two; `None` where it is longer, in a window, or cannot be looked at.
     #[inline]
     pub(crate) fn peek(&self, address: u64, shape: Shape) -> Option<PeekedRecord<'a>> {
         let (log, len) = (self.log, shape.record_bytes() as usize);
         let place = log.place_of(address)?;
-        if let Some(ring) = log.open_ring(place) {
-            let state = self.state.filter(|_| !ring.in_window && !log.spans_pages(address, shape))?;
-            let (held, _) = ring.pieces(place.position, len);
-            return Some(PeekedRecord { bytes: state.get(held)?, stand: place.stand(), flash_bytes: 0 });
+        let in_page = log.bytes_to_page_end(address);
+        let (bytes, reads) = self.piece(place, len.min(in_page))?;
+        let first = PeekedRecord { bytes, rest: &[], stand: place.stand(), reads };
+        if len <= in_page {
+            return Some(first);
         }
-        let bytes = self.pages.peek(address, len)?;
-        Some(PeekedRecord { bytes, stand: place.stand(), flash_bytes: unit_bytes(address, len) })
+        self.with_second_page(first, log.beyond(address, in_page as u64)?, len - in_page)
+    }
+
+    #[cold]
+    fn with_second_page(
+        &self,
+        mut record: PeekedRecord<'a>,
+        address: u64,
+        len: usize,
+    ) -> Option<PeekedRecord<'a>> {
+        let place = self.log.place_of(address).filter(|_| len <= self.log.bytes_to_page_end(address))?;
+        let (rest, reads) = self.piece(place, len)?;
+        record.rest = rest;
+        record.reads += reads;
+        Some(record)
+    }
+
+    /// Bytes of one page where they lie, and what of the flash reading them takes.
+    #[inline]
+    fn piece(&self, place: Place, len: usize) -> Option<(&'a [u8], FlashReads)> {
+        if let Some(ring) = self.log.open_ring(place) {
+            let state = self.state.filter(|_| !ring.in_window)?;
+            return Some((state.get(ring.pieces(place.position, len).0)?, FlashReads::default()));
+        }
+        Some((self.pages.peek(place.address, len)?, reads_of(unit_bytes(place.address, len))))
     }
 }
 
@@ -87,10 +122,10 @@ impl ValueLog {
         let Some(record) = self.peek_record(store, sought) else {
             return self.copy_checked(store, sought, into);
         };
-        let value = record.value(sought)?;
+        let value = record.value(sought, &mut [])?;
         let len = value.len().min(into.len());
         into[..len].copy_from_slice(&value[..len]);
-        Some(reads_of(record.flash_bytes))
+        Some(record.reads)
     }
 
     /// A record where it lies; `None` where it lies in several pages or in a window, or cannot be looked at.
@@ -105,14 +140,19 @@ impl ValueLog {
         }
         let place = self.place_of(sought.address)?;
         let (bytes, flash_bytes) = self.peek_place(store, place, sought.shape.record_bytes() as usize)?;
-        Some(PeekedRecord { bytes, stand: place.stand(), flash_bytes })
+        Some(PeekedRecord { bytes, rest: &[], stand: place.stand(), reads: reads_of(flash_bytes) })
     }
 
     /// Whether a record lies in several pages.
     #[inline]
     pub(crate) fn spans_pages(&self, address: u64, shape: Shape) -> bool {
-        let in_page = address & (self.layout.page_bytes as u64 - 1);
-        in_page + shape.record_bytes() > self.layout.page_bytes as u64
+        shape.record_bytes() > self.bytes_to_page_end(address) as u64
+    }
+
+    /// Bytes from an address to the end of its page.
+    #[inline]
+    fn bytes_to_page_end(&self, address: u64) -> usize {
+        self.layout.page_bytes - (address as usize & (self.layout.page_bytes - 1))
     }
 
     /// Copies a record that lies in several pages, or in a window where others may store: what is checked is the copy.
@@ -122,7 +162,7 @@ impl ValueLog {
         sought: &Sought<'_>,
         into: &mut [u8],
     ) -> Option<FlashReads> {
-        let (shape, page_bytes) = (sought.shape, self.layout.page_bytes);
+        let shape = sought.shape;
         let stand = self.place_of(sought.address)?.stand();
         let value = into.get_mut(..shape.value_len() as usize)?;
         let mut preamble = [0; PREAMBLE_MAX_BYTES];
@@ -130,8 +170,7 @@ impl ValueLog {
         for part in [&mut preamble[..shape.preamble_bytes()], &mut *value] {
             let mut left = part;
             while !left.is_empty() {
-                let in_page = page_bytes - (address as usize & (page_bytes - 1));
-                let (piece, rest) = left.split_at_mut(in_page.min(left.len()));
+                let (piece, rest) = left.split_at_mut(self.bytes_to_page_end(address).min(left.len()));
                 reads += self.copy_piece(store, address, piece)?;
                 address = self.beyond(address, piece.len() as u64)?;
                 left = rest;

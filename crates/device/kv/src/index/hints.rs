@@ -12,6 +12,8 @@
 //! There are hints while all keys of the runs fit, else none: a few would cost each get a line and help few. The table
 //! grows by one bucket at a time, which takes its part of another's (linear hashing), so that no put waits for all of it.
 
+use std::hint::black_box;
+
 use byway_sys::cacheline::prefetch;
 use byway_sys::huge::prefer_huge_pages;
 
@@ -98,6 +100,14 @@ impl Hints {
         if let Some(bucket) = self.bucket_of(hash) {
             prefetch(&self.buckets, bucket);
         }
+    }
+
+    /// Brings the buckets of these hashes into the processor's cache.
+    #[inline(never)]
+    pub(crate) fn touch_each(&self, hashes: &[u64]) {
+        let len = self.buckets.len();
+        let word = |hash: &u64| Some(self.buckets.get(bucket_of(*hash, len)?)?.0[0]);
+        black_box(hashes.iter().fold(0, |sum, hash| sum ^ word(hash).unwrap_or_default()));
     }
 
     /// The address that is noted for keys of this hash.

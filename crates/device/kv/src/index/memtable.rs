@@ -4,6 +4,8 @@
 //! where they were first put, the hash table finds them, and an overwrite changes them in place. Their order is kept
 //! beside, in steps paid by puts, so that neither the first list nor a flush has all of them to sort.
 
+use std::hint::black_box;
+
 use byway_sys::cacheline::prefetch;
 use byway_sys::huge::{HugeWords, prefer_huge_pages};
 
@@ -186,6 +188,13 @@ impl Memtable {
     #[inline]
     pub(crate) fn values(&self) -> &ShortValues {
         &self.values
+    }
+
+    /// Brings the entries of these numbers into the processor's cache.
+    #[inline(never)]
+    pub(crate) fn touch_each(&self, numbers: &[u32]) {
+        let word = |number: &u32| self.entries.get(*number as usize).map_or(0, Entry::seq);
+        black_box(numbers.iter().fold(0, |sum, number| sum ^ word(number)));
     }
 
     /// Prefetches entry `number`.

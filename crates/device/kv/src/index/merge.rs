@@ -154,14 +154,17 @@ impl Flush {
         Ok(Progress::More)
     }
 
-    /// Takes the numbers of the next entries, and has the memory come that each will need.
+    /// Takes the numbers of the next entries, and has the memory come that each will need: by loads, as some of many prefetches would
+    /// be dropped.
     fn take_batch(&mut self, table: &mut Memtable, hints: &Hints) {
         (self.at, self.settled_to) = (0, 0);
         let walk = self.walk.get_or_insert_with(|| table.walk(None));
         table.next(walk, &mut self.batch, BATCH_ENTRIES, 0);
-        self.batch.iter().for_each(|&n| table.prefetch_at(n as usize));
-        let hashes = self.batch.iter().filter_map(|&n| table.hash_at(n as usize));
-        hashes.for_each(|hash| hints.prefetch(hash));
+        table.touch_each(&self.batch);
+        let mut hashes = [0; BATCH_ENTRIES];
+        let numbers = self.batch.iter().filter_map(|&n| table.hash_at(n as usize));
+        let count = hashes.iter_mut().zip(numbers).map(|(place, hash)| *place = hash).count();
+        hints.touch_each(&hashes[..count]);
     }
 
     fn keeps(&self, entry: &Entry) -> bool {

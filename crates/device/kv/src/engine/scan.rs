@@ -1,7 +1,8 @@
 //! Scanning: pairs of a range in key order.
 //!
 //! A scan first selects its pairs from the index alone, by their lengths, and then reads their values: copies that memtables have, or
-//! records. While one is read, those behind it are prefetched.
+//! records. Copies and small records are brought into the processor's cache in groups; while a longer record is read, those behind it
+//! are prefetched.
 
 use std::hint::black_box;
 use std::mem;
@@ -208,10 +209,11 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<usize, KvError> {
         let pairs = mem::take(&mut selection.pairs);
+        let mut room = [0; SMALL_BYTES as usize];
         let mut done = 0;
         let failed = loop {
             done += self.read_copies(store, &pairs[done..], &mut into);
-            done += self.read_small(store, &pairs[done..], &mut into);
+            done += self.read_small(store, &pairs[done..], &mut room, &mut into);
             match self.read_others(store, &pairs, &mut done, &mut into, at_ps) {
                 Ok(()) if done < pairs.len() => {}
                 ended => break ended.err(),
@@ -267,15 +269,17 @@ impl KvEngine {
         (1..=longest.unwrap_or_default()).step_by(LINE_BYTES).for_each(touch);
     }
 
-    /// Reads the first of these pairs whose records are small and can be read where they lie; how many.
+    /// Reads the first of these pairs whose records are small and can be read where they lie; how many. One in two pages is put together
+    /// in `room`.
     fn read_small<S: PageStore>(
         &mut self,
         store: &mut S,
         pairs: &[Selected],
+        room: &mut [u8],
         into: &mut impl FnMut(ScanPart<'_>),
     ) -> usize {
         let Some(records) = self.log.records(store) else { return 0 };
-        let (read, reads) = peek_small(&records, pairs, into);
+        let (read, reads) = peek_small(&records, pairs, room, into);
         self.log.count_pages_read(reads.pages);
         store.count_reads(reads);
         read
@@ -342,11 +346,11 @@ impl KvEngine {
 fn peek_small(
     records: &Records<'_>,
     pairs: &[Selected],
+    room: &mut [u8],
     into: &mut impl FnMut(ScanPart<'_>),
 ) -> (usize, FlashReads) {
     let (mut done, mut reads) = (0, FlashReads::default());
     let mut group = [PeekedRecord::default(); GROUP];
-    let mut room = [0; SMALL_BYTES as usize];
     loop {
         let pairs = &pairs[done..];
         let count = look_ahead(records, pairs, &mut group);
@@ -354,7 +358,7 @@ fn peek_small(
         for (record, pair) in group[..count].iter().zip(pairs) {
             let (key, shape) = (pair.key(), pair.shape);
             let sought = Sought { key: &key, address: pair.address, shape };
-            let value = record.value(&sought, &mut room);
+            let value = record.value(&sought, room);
             let Some(value) = value.and_then(|value| value.get(..pair.value_bytes as usize)) else {
                 return (done, reads);
             };
@@ -387,7 +391,8 @@ fn look_ahead<'a>(records: &Records<'a>, pairs: &[Selected], group: &mut [Peeked
 #[inline(never)]
 fn touch_records(group: &[PeekedRecord<'_>], pairs: &[Selected]) {
     let longest = pairs.iter().take(group.len()).map(|pair| pair.shape.record_bytes()).max();
-    for at in (0..=longest.unwrap_or_default() as usize).step_by(LINE_BYTES) {
+    // A step further, which takes the last line of each.
+    for at in (0..longest.unwrap_or_default() as usize + LINE_BYTES).step_by(LINE_BYTES) {
         black_box(group.iter().fold(0, |sum, record| sum ^ record.byte(at)));
     }
 }

@@ -22,8 +22,8 @@ pub enum TryGet {
     },
     /// The key has no value.
     Absent,
-    /// [`KvEngine::get`] is needed: a run of the index has to be searched, the record cannot be looked at where it lies, is damaged, or lies
-    /// in several pages and is longer than the room for it.
+    /// [`KvEngine::get`] is needed: a run of the index has to be searched, or the record cannot be looked at where it lies or is damaged.
+    /// Or it lies in several pages or in a window, its value is longer than 4 KiB, and the room for it is shorter.
     Unknown,
 }
 

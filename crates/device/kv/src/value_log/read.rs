@@ -27,6 +27,14 @@ pub(crate) struct Sought<'a> {
     pub(crate) shape: Shape,
 }
 
+impl Sought<'_> {
+    /// Whether a preamble is that of the record.
+    #[inline]
+    pub(super) fn is(&self, found: &Preamble) -> bool {
+        found.key == *self.key && found.shape == self.shape
+    }
+}
+
 /// Most bytes of a record that are asked for.
 const EXPECTED_BYTES: u64 = 1536;
 
@@ -415,7 +423,7 @@ impl Passage {
 
     fn refusal(&self, sought: &Sought<'_>) -> Option<&'static str> {
         match Preamble::decode(&self.preamble, self.stand) {
-            Some(found) if found.key == *sought.key && found.shape == sought.shape => None,
+            Some(found) if sought.is(&found) => None,
             Some(_) => Some("another record stands there"),
             None => Some("its header does not match its checksum"),
         }
@@ -445,9 +453,7 @@ pub(super) fn whole_value<'a>(
 #[cold]
 fn mismatch(record: &[u8], stand: Stand, sought: &Sought<'_>) -> &'static str {
     match Preamble::decode(record, stand) {
-        Some(found) if found.key == *sought.key && found.shape == sought.shape => {
-            "its value does not match its checksum"
-        }
+        Some(found) if sought.is(&found) => "its value does not match its checksum",
         Some(_) => "another record stands there",
         None => "its header does not match its checksum",
     }

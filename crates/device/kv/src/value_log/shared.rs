@@ -9,6 +9,9 @@ use crate::value_log::ValueLog;
 use crate::value_log::read::{Place, Sought, whole_value};
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape, Stand};
 
+/// Longest value of which only the beginning is wanted that is copied elsewhere to be checked.
+const CHECKED_BYTES: usize = 4096;
+
 /// The bytes of a record where they lie, not verified yet.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PeekedRecord<'a> {
@@ -21,10 +24,11 @@ pub(crate) struct PeekedRecord<'a> {
 }
 
 impl<'a> PeekedRecord<'a> {
-    /// The byte at `at`, or the last one of its first page.
+    /// The byte at `at`, or the last one.
     #[inline]
     pub(crate) fn byte(&self, at: usize) -> u8 {
-        self.bytes.get(at).or(self.bytes.last()).copied().unwrap_or_default()
+        let in_rest = || self.rest.get(at - self.bytes.len()).or(self.rest.last());
+        self.bytes.get(at).or_else(in_rest).or(self.bytes.last()).copied().unwrap_or_default()
     }
 
     /// Its value, if record and value are what was sought. One in two pages is put together in `room`.
@@ -66,7 +70,7 @@ impl<'a> Records<'a> {
         self.with_second_page(first, log.beyond(address, in_page as u64)?, len - in_page)
     }
 
-    #[cold]
+    #[inline(never)]
     fn with_second_page(
         &self,
         mut record: PeekedRecord<'a>,
@@ -110,8 +114,8 @@ impl ValueLog {
         Some(Records { log: self, pages, state: store.peek_state(&self.home) })
     }
 
-    /// Copies as much of a value as `into` takes, and says what of the flash was read. `None` where the record cannot be looked at, is not
-    /// what its entry says, or does not lie in one piece of memory that is left alone and is longer than `into`.
+    /// Copies as much of a value as `into` takes, and says what of the flash was read. `None` where the record cannot be looked at or is not
+    /// what its entry says. And where it lies in several pages or in a window, its value is long, and `into` is shorter.
     #[inline]
     pub(crate) fn peek_sought<S: PageStore>(
         &self,
@@ -163,34 +167,62 @@ impl ValueLog {
         into: &mut [u8],
     ) -> Option<FlashReads> {
         let shape = sought.shape;
+        let Some(mut value) = into.get_mut(..shape.value_len() as usize) else {
+            return self.copy_beginning(store, sought, into);
+        };
         let stand = self.place_of(sought.address)?.stand();
-        let value = into.get_mut(..shape.value_len() as usize)?;
-        let mut preamble = [0; PREAMBLE_MAX_BYTES];
+        let (mut preamble, preamble_bytes) = ([0; PREAMBLE_MAX_BYTES], shape.preamble_bytes());
+        let (mut passed, mut value_crc, mut found) = (0, 0, None);
         let (mut address, mut reads) = (sought.address, FlashReads::default());
-        for part in [&mut preamble[..shape.preamble_bytes()], &mut *value] {
-            let mut left = part;
-            while !left.is_empty() {
-                let (piece, rest) = left.split_at_mut(self.bytes_to_page_end(address).min(left.len()));
-                reads += self.copy_piece(store, address, piece)?;
-                address = self.beyond(address, piece.len() as u64)?;
-                left = rest;
+        while passed < preamble_bytes || !value.is_empty() {
+            let in_page = self.bytes_to_page_end(address);
+            let head = &mut preamble[passed..preamble_bytes.min(passed + in_page)];
+            let (tail, rest) = value.split_at_mut((in_page - head.len()).min(value.len()));
+            let len = head.len() + tail.len();
+            reads += self.copy_piece(store, address, [&mut *head, &mut *tail])?;
+            passed += head.len();
+            if passed == preamble_bytes && found.is_none() {
+                found = Some(Preamble::decode(&preamble, stand).filter(|found| sought.is(found))?);
             }
+            value_crc = checksum::crc32c_append(value_crc, tail);
+            (address, value) = (self.beyond(address, len as u64)?, rest);
         }
-        let found = Preamble::decode(&preamble, stand)?;
-        let is_sought = found.key == *sought.key && found.shape == shape;
-        (is_sought && checksum::crc32c(value) == found.value_crc).then_some(reads)
+        (found?.value_crc == value_crc).then_some(reads)
     }
 
-    /// Copies bytes of one page, and says what of the flash that reads.
-    fn copy_piece<S: PageStore>(&self, store: &S, address: u64, into: &mut [u8]) -> Option<FlashReads> {
-        let place = self.place_of(address)?;
+    /// The same where `into` takes the beginning of the value alone: a value that is not long is checked elsewhere.
+    #[cold]
+    fn copy_beginning<S: PageStore>(
+        &self,
+        store: &S,
+        sought: &Sought<'_>,
+        into: &mut [u8],
+    ) -> Option<FlashReads> {
+        let mut room = [0; CHECKED_BYTES];
+        let value = room.get_mut(..sought.shape.value_len() as usize)?;
+        let reads = self.copy_checked(store, sought, value)?;
+        into.copy_from_slice(value.get(..into.len())?);
+        Some(reads)
+    }
+
+    /// Copies bytes of one page into two places, one behind the other, and says what of the flash that reads.
+    fn copy_piece<S: PageStore>(
+        &self,
+        store: &S,
+        address: u64,
+        [first, second]: [&mut [u8]; 2],
+    ) -> Option<FlashReads> {
+        let (place, len) = (self.place_of(address)?, first.len() + second.len());
         if let Some(ring) = self.open_ring(place).filter(|ring| ring.in_window) {
-            let (held, _) = ring.pieces(place.position, into.len());
-            store.read_window(&self.home, held.start, into);
+            let (held, _) = ring.pieces(place.position, len);
+            store.read_window(&self.home, held.start, first);
+            store.read_window(&self.home, held.start + first.len(), second);
             return Some(FlashReads::default());
         }
-        let (bytes, flash_bytes) = self.peek_place(store, place, into.len())?;
-        into.copy_from_slice(bytes);
+        let (bytes, flash_bytes) = self.peek_place(store, place, len)?;
+        let (head, tail) = bytes.split_at_checked(first.len())?;
+        first.copy_from_slice(head);
+        second.copy_from_slice(tail);
         Some(reads_of(flash_bytes))
     }
 

@@ -55,6 +55,9 @@ fn a_get_by_shared_reference_finds_what_waits_to_be_taken_in() {
     let mut into = [0; 1024];
     let long = rig.engine.try_get(&rig.store, &key(b"long"), false, &mut into);
     assert!(matches!(long, TryGet::Found { len_bytes: 1024, .. }) && into[..] == value(1, 1024), "{long:?}");
+    let mut beginning = [0; 8];
+    let long = rig.engine.try_get(&rig.store, &key(b"long"), false, &mut beginning);
+    assert!(matches!(long, TryGet::Found { len_bytes: 1024, .. }) && beginning[..] == value(1, 1024)[..8]);
     rig.engine.take_in(&mut rig.store);
     assert_eq!(rig.get(&key(b"old")).unwrap(), b"after");
 }

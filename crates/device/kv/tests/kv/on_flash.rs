@@ -1,10 +1,12 @@
 //! The engine on the real flash: in memory, and in a file that is opened again.
 
-use crate::common::{get, list, numbered, spec, value};
-use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceRecord, OpenOptions};
+use crate::common::{get, list, numbered, scan, spec, value};
+use byway_flash::{Cause, Flash, FlashOptions, MediaKind, NamespaceRecord, OpenOptions};
 use byway_kv::{
-    KvEngine, KvError, KvFormat, KvOptions, Packing, Placement, StoreHow, WindowId, record_header_bytes,
+    KvEngine, KvError, KvFormat, KvOptions, Packing, Placement, ScanPart, Selection, StoreHow, TryGet,
+    WindowId, record_header_bytes,
 };
+use byway_spec::vendor::KeyRange;
 
 fn device(media: MediaKind) -> (Flash, NamespaceRecord) {
     let profile = byway_link::Profile::by_name("cosmos").unwrap().flash;
@@ -203,4 +205,60 @@ fn a_namespace_without_an_engine_is_not_opened() {
     let small = flash.namespace(1).unwrap().clone();
     let made = KvEngine::create(&mut flash, &small, &KvFormat::default(), KvOptions::default());
     assert!(matches!(made, Err(KvError::TooSmall { .. })));
+}
+
+/// Pairs of which every sixteenth record lies in two pages, in more than one segment, the last of them in protected memory.
+const OF_TWO_PAGES: u64 = 4000;
+
+fn device_of_values_of_1_kib() -> (Flash, KvEngine) {
+    let profile = byway_link::Profile::by_name("cosmos").unwrap().flash;
+    let options = FlashOptions::new(64 << 20, profile, MediaKind::Ram).timing(false);
+    let mut flash = Flash::create(options, &[spec(32 << 20)]).unwrap();
+    let namespace = flash.namespace(1).unwrap().clone();
+    let format = KvFormat::default();
+    let mut engine = KvEngine::create(&mut flash, &namespace, &format, KvOptions::default()).unwrap();
+    for n in 0..OF_TWO_PAGES {
+        engine.put(&mut flash, &numbered(n), &value(n, 1024), StoreHow::default(), &mut 0).unwrap();
+    }
+    (flash, engine)
+}
+
+#[test]
+fn records_of_two_pages_are_found_by_scans_and_by_shared_reference() {
+    let (mut flash, mut engine) = device_of_values_of_1_kib();
+    let (pairs, is_end) =
+        scan(&mut engine, &mut flash, &KeyRange::default(), OF_TWO_PAGES as usize, u32::MAX);
+    assert!(is_end && pairs.len() as u64 == OF_TWO_PAGES);
+    let mut into = [0; 1024];
+    for (n, (key, _, found)) in (0..).zip(&pairs) {
+        assert_eq!((key, found), (&numbered(n), &value(n, 1024)));
+        let read = engine.try_get(&flash, key, false, &mut into);
+        assert!(matches!(read, TryGet::Found { len_bytes: 1024, .. }), "{n}: {read:?}");
+        assert_eq!(into[..], value(n, 1024));
+    }
+}
+
+#[test]
+fn a_scan_hands_pairs_whose_records_lie_in_two_pages_over_at_once_and_counts_what_it_reads() {
+    let (mut flash, mut engine) = device_of_values_of_1_kib();
+    let mut selection = Selection::default();
+    let most = OF_TWO_PAGES as usize;
+    engine
+        .select(&mut flash, &KeyRange::default(), most, &mut selection, |_, len| Some(len), &mut 0)
+        .unwrap();
+    let read = |flash: &Flash| flash.counters()[Cause::Host];
+    let before = read(&flash);
+    let (mut whole, mut in_pieces) = (0, 0);
+    let into = |part: ScanPart<'_>| match part {
+        ScanPart::Whole { .. } => whole += 1,
+        ScanPart::Pair { .. } => in_pieces += 1,
+        ScanPart::Value(_) => {}
+    };
+    engine.read_selected(&mut flash, &mut selection, into, &mut 0).unwrap();
+    assert_eq!((whole, in_pieces), (most, 0));
+    let between = read(&flash);
+    (0..OF_TWO_PAGES).for_each(|n| drop(get(&mut engine, &mut flash, &numbered(n)).unwrap()));
+    let after = read(&flash);
+    assert_eq!(between.reads - before.reads, after.reads - between.reads, "as many pages as by gets");
+    assert_eq!(between.read_bytes - before.read_bytes, after.read_bytes - between.read_bytes);
 }

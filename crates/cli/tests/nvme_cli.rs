@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::server::Server;
 use common::{Image, byway, json_lines, refused, said};
 use serde_json::{Value, json};
 
@@ -122,4 +123,30 @@ fn reservations_are_reported_and_refused_as_the_device_says() {
     let error = refused(2, &["resv-acquire", &path, "-n", "1", "-c", "0x11", "-t", "9"]);
     assert!(error.contains("from 1 to 6"), "{error}");
     assert!(refused(2, &["resv-register", &path, "-n", "1"]).contains("--nrkey"));
+}
+
+#[test]
+fn namespaces_and_reservations_of_a_device_over_the_network_are_changed() {
+    let image = Image::sized("256M", &["nvm:32M"]);
+    let path = image.path().to_str().unwrap().to_owned();
+    let (server, line) = Server::begin(&[&path, "--tcp", "127.0.0.1:0", "--json"]);
+    let listening = json_lines(&line).remove(0);
+    let named = |name: &str| listening[name].as_str().unwrap().to_owned();
+    let uri = format!("tcp://{}/{}", named("tcp"), named("nqn"));
+    assert_eq!(printed(&["create-ns", &uri, "--size", "16M", "--json"])["nsid"], 2);
+    assert!(said(&["attach-ns", &uri, "-n", "2"]).contains("namespace 2 is attached to controller"));
+    assert_eq!(printed(&["list-ns", &uri, "--all", "--json"]), json!([{"nsid": 1}, {"nsid": 2}]));
+    said(&["delete-ns", &uri, "-n", "2", "--yes"]);
+    said(&["resv-register", &uri, "-n", "1", "-k", "0x11"]);
+    said(&["resv-acquire", &uri, "-n", "1", "-c", "0x11", "-t", "1"]);
+    let report = printed(&["resv-report", &uri, "-n", "1", "--json"]);
+    assert_eq!((&report["rtype"], &report["registrants"][0]["key"]), (&json!(1), &json!(0x11)));
+    assert_eq!(report["registrants"][0]["holds"], true);
+    said(&["resv-release", &uri, "-n", "1", "-c", "0x11", "-t", "1"]);
+    said(&["resv-register", &uri, "-n", "1", "-r", "1", "-c", "0x11"]);
+    assert_eq!(printed(&["resv-report", &uri, "-n", "1", "--json"])["registrants"], json!([]));
+    let registers = printed(&["show-regs", &uri, "--json"]);
+    assert_eq!((registers["csts"].as_u64().unwrap() & 1, &registers["asq"]), (1, &Value::Null));
+    assert!(said(&["reset", &uri]).contains("is reset"));
+    server.end("-TERM");
 }

@@ -33,7 +33,8 @@ pub fn find(args: &TdmLibrary) -> Result<PathBuf> {
     let Some(path) = found else {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         bail!(
-            "there is no library at {}: name it by --library or BYWAY_TDM_LIBRARY",
+            "there is no library at {}: `make install` puts it there, --library or BYWAY_TDM_LIBRARY names another; `byway tdm mount` \
+             needs none",
             places.join(", nor at ")
         );
     };

@@ -177,7 +177,7 @@ impl Controller {
             let asked_bytes = (u64::from(command.cdw10) + 1) * 4;
             let part = &page[..page.len().min(asked_bytes as usize)];
             return self.with_namespace(subsystem, port, target, carried, |_, execution| {
-                execution.send(command, part).map(|()| Outcome::OK)
+                execution.send(command, asked_bytes, part).map(|()| Outcome::OK)
             });
         }
         let mut data = [0; DATA_MAX_BYTES];

@@ -10,7 +10,7 @@ mod ordered;
 use byway_flash::{Flash, NamespaceKind, NamespaceRecord};
 use byway_spec::base::identify::Csi;
 use byway_spec::nvm::{DSM_RANGES_MAX, DsmRange};
-use byway_spec::{Command, Status};
+use byway_spec::{Command, DataPointer, Status};
 use zerocopy::IntoBytes;
 
 use crate::data_pointer;
@@ -248,13 +248,23 @@ impl Execution<'_, '_> {
         }
     }
 
-    /// Gives `bytes` to the host of a command that takes at least as many.
+    /// Gives `bytes` to the host of a command that asks for `asked_bytes`, which are as many or more. An SGL names all of them, of PRPs
+    /// no more is looked at than is needed.
     ///
     /// # Errors
     /// A data pointer that does not name that many bytes the device may write.
-    pub fn send(&mut self, command: &Command, bytes: &[u8]) -> Result<(), CommandError> {
+    pub fn send(&mut self, command: &Command, asked_bytes: u64, bytes: &[u8]) -> Result<(), CommandError> {
         let Self { port, room, whole_pages, .. } = self;
-        let data = data_pointer::map(port, &mut room.mapped, command, bytes.len(), None, *whole_pages)?;
+        let is_sgl = command.cdw0.psdt() == DataPointer::Sgl && port.capsule.is_none();
+        let buffer_bytes = if is_sgl { asked_bytes as usize } else { bytes.len() };
+        let data = data_pointer::map_buffer(
+            port,
+            &mut room.mapped,
+            command,
+            buffer_bytes,
+            bytes.len(),
+            *whole_pages,
+        )?;
         let mut sink = data.sink(&mut room.stage)?;
         sink.put(port, bytes)?;
         sink.finish(port)

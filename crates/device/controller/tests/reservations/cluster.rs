@@ -13,6 +13,7 @@ use byway_spec::base::reservation::{
     AcquireAction, AcquireCdw10, PersistChange, RegisterAction, RegisterCdw10, ReleaseAction, ReleaseCdw10,
     ReservationOpcode, ReservationType,
 };
+use byway_spec::base::sgl::SglDescriptor;
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Cdw0, Command, Status};
@@ -106,6 +107,12 @@ impl Cluster {
             host.write(data, bytes);
             host.execute(1, command).status()
         })
+    }
+
+    /// Sends an I/O command whose buffer is named by an SGL of one data block.
+    pub fn io_by_sgl(&mut self, n: usize, mut command: Command, len_bytes: u32) -> Status {
+        command.set_sgl1(SglDescriptor::data_block(self.nodes[n].data.0, len_bytes));
+        self.on(n, |host| host.execute(1, command).status())
     }
 
     /// What the last command of controller `n` left in its buffer.

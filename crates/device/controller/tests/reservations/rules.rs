@@ -229,6 +229,18 @@ fn a_report_is_cut_to_the_dwords_that_were_asked_for() {
 }
 
 #[test]
+fn a_report_goes_to_a_buffer_by_sgl_that_is_longer() {
+    let mut cluster = Cluster::new(&[1]);
+    is(cluster.join(0, BLOCKS, 5), Status::SUCCESS);
+    let mut command = Command::new(ReservationOpcode::REPORT.0, 0, BLOCKS);
+    (command.cdw10, command.cdw11) = (1023, 1);
+    is(cluster.io_by_sgl(0, command, 4096), Status::SUCCESS);
+    let data = cluster.data(0, 64);
+    assert_eq!((number(&data, 0, 4), number(&data, 5, 2)), (1, 1));
+    is(cluster.io_by_sgl(0, command, 2048), Status::DATA_SGL_LENGTH_INVALID);
+}
+
+#[test]
 fn a_host_of_64_bits_is_reported_in_the_short_form_and_does_not_mix_with_the_long() {
     let mut cluster = Cluster::new(&[0, 0]);
     is(cluster.name(0, &[3; 8]), Status::SUCCESS);

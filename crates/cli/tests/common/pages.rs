@@ -162,7 +162,11 @@ impl Drop for Shell {
 
 /// Runs every block of a page in one shell, and compares. What is left out is named as skipped.
 pub fn page_does_what_it_shows(test: &str, page: &str) {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (folder, text) = (tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), text_of(page));
+    if text.contains("byway tdm run") {
+        // Built beside the command, which finds it there.
+        byway_tdm_tests::library();
+    }
     let mut shell = match Shell::start(folder.path()) {
         Ok(shell) => shell,
         Err(why) => {
@@ -172,7 +176,7 @@ pub fn page_does_what_it_shows(test: &str, page: &str) {
             );
         }
     };
-    for block in blocks(&text_of(page)).iter().filter(|block| block.not_run.is_empty()) {
+    for block in blocks(&text).iter().filter(|block| block.not_run.is_empty()) {
         let missing = block.needs.iter().find(|name| !is_there(name));
         if let Some(name) = missing {
             byway_conformance::skips::skip(test, &format!("{name} is not installed"));

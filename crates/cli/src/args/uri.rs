@@ -48,7 +48,7 @@ path alone is taken as it is, and has options of the URI that it is taken for. -
 /// The names of devices, and what may stand behind the `?` of a URI, a line each.
 pub fn names_of_devices() -> String {
     let line =
-        |(name, values, about): &(&str, &str, &str)| format!("\n  {:29}{about}", format!("{name}={values}"));
+        |(name, values, about): &(&str, &str, &str)| format!("\n  {:28} {about}", format!("{name}={values}"));
     let embedded: String = byway::uri::OPTIONS.iter().map(line).collect();
     let blocks: String = byway::BLOCK_OPTIONS.iter().map(line).collect();
     let of_host = byway::PCIE_OPTIONS.join(", ");

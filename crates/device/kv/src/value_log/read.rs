@@ -110,8 +110,7 @@ impl ValueLog {
         at_ps: &mut u64,
     ) -> Result<(), E> {
         let bytes = sought.shape.record_bytes();
-        let in_page = sought.address & (self.layout.page_bytes as u64 - 1);
-        if in_page + bytes > self.layout.page_bytes as u64 {
+        if self.spans_pages(sought.address, sought.shape) {
             return self.read_long(store, sought, wanted, cause, into, at_ps);
         }
         let place = self.place_of(sought.address).ok_or_else(|| foreign(sought))?;
@@ -127,8 +126,7 @@ impl ValueLog {
     pub(crate) fn value_of<S: PageStore>(&mut self, store: &mut S, address: u64, key: &Key) -> Option<Shape> {
         self.prefetch_typical(store, address);
         let place = self.place_of(address)?;
-        let page_bytes = self.layout.page_bytes as u64;
-        let len = (page_bytes - (address & (page_bytes - 1))).min(PREAMBLE_MAX_BYTES as u64) as usize;
+        let len = self.bytes_to_page_end(address).min(PREAMBLE_MAX_BYTES);
         let found = if self.is_open(place) {
             let header = self.load(store, place, len, (Verified::ByCaller, Cause::Host), &mut 0).ok()?;
             Preamble::decode(header, place.stand())?

@@ -9,7 +9,7 @@ use crate::value_log::ValueLog;
 use crate::value_log::read::{Place, Sought, whole_value};
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape, Stand};
 
-/// Longest value of which only the beginning is wanted that is copied elsewhere to be checked.
+/// Longest value that is verified in a buffer here where the caller's takes its beginning alone.
 const CHECKED_BYTES: usize = 4096;
 
 /// The bytes of a record where they lie, not verified yet.
@@ -155,7 +155,7 @@ impl ValueLog {
 
     /// Bytes from an address to the end of its page.
     #[inline]
-    fn bytes_to_page_end(&self, address: u64) -> usize {
+    pub(super) fn bytes_to_page_end(&self, address: u64) -> usize {
         self.layout.page_bytes - (address as usize & (self.layout.page_bytes - 1))
     }
 
@@ -190,7 +190,7 @@ impl ValueLog {
         (found?.value_crc == value_crc).then_some(reads)
     }
 
-    /// The same where `into` takes the beginning of the value alone: a value that is not long is checked elsewhere.
+    /// The same where `into` is shorter than the value: all of it is copied to a buffer here and verified, if it is not longer than that.
     #[cold]
     fn copy_beginning<S: PageStore>(
         &self,
@@ -230,8 +230,7 @@ impl ValueLog {
     #[inline]
     pub(crate) fn peek_shape<S: PageStore>(&self, store: &S, address: u64, key: &Key) -> Option<Shape> {
         let place = self.place_of(address)?;
-        let page_bytes = self.layout.page_bytes as u64;
-        let len = (page_bytes - (address & (page_bytes - 1))).min(PREAMBLE_MAX_BYTES as u64) as usize;
+        let len = self.bytes_to_page_end(address).min(PREAMBLE_MAX_BYTES);
         let (header, _) = self.peek_place(store, place, len)?;
         let found = Preamble::decode(header, place.stand())?;
         (found.key == *key && found.shape.kind() == Kind::Value).then_some(found.shape)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, lints, circles of modules, layers of crates, links of pages, dependencies, spelling and words: what a change is refused for before any test runs.
+# Formatting, lints, circles of modules, layers and metadata of crates, links of pages, dependencies, spelling and words: what a change is refused for before any test runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/need.sh
@@ -37,6 +37,7 @@ lint features features
 lint words python3 tools/words.py
 lint circles python3 tools/circles.py
 lint layers python3 tools/layers.py
+lint crates python3 tools/crates.py
 lint promises python3 tools/promises.py
 lint pages python3 tools/pages.py check
 lint dependencies python3 tools/deny.py

@@ -21,7 +21,7 @@ PAGE = "https://doc.rust-lang.org/cargo/reference/manifest.html"
 CATEGORIES = {
     "authentication", "caching", "command-line-interface", "command-line-utilities", "concurrency", "cryptography", "data-structures",
     "database-implementations", "development-tools::profiling", "emulators", "encoding", "filesystem", "hardware-support",
-    "memory-management", "network-programming", "os::linux-apis", "os::unix-apis", "parser-implementations", "simulation", "virtualization",
+    "memory-management", "network-programming", "os::linux-apis", "os::unix-apis", "parser-implementations", "simulation", "virtualization", "visualization",
 }
 
 

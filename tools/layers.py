@@ -20,7 +20,7 @@ LAYERS = [
     ["crates/byway"],
     ["crates/tdm"],
     ["crates/console"],
-    ["crates/measure"],
+    ["crates/figure", "crates/measure"],
     ["crates/perf"],
     ["crates/cli", "crates/lab", "bindings"],
     ["tests/kit"],

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod distribution;
 pub mod experiment;
 pub mod puts;
 pub mod random;
@@ -13,6 +14,7 @@ pub mod subject;
 pub mod thresholds;
 pub mod way;
 pub mod workload;
+pub mod zipfian;
 
 pub use setting::{Common, Switch};
 pub use way::Way;

@@ -16,7 +16,6 @@ mod stopwatch;
 mod store;
 mod work;
 mod ycsb;
-mod zipfian;
 
 pub use engine::Engine;
 pub use op::Op;

@@ -5,11 +5,11 @@
 //! bench, which are as scattered as the package's hashed ones.
 
 use byway_measure::random::Random;
+use byway_measure::zipfian::{YCSB_THETA, Zipfian};
 use clap::ValueEnum;
 
 use super::key::Keys;
 use super::work::{Act, Step};
-use super::zipfian::Zipfian;
 
 /// Pairs of a scan, from 1 on (`maxscanlength`).
 const SCAN_MAX: u64 = 100;
@@ -75,7 +75,7 @@ impl Ycsb {
     /// Steps over the first `count` keys; what is inserted has the numbers from there on.
     pub fn new(letter: Letter, keys: Keys, count: u64, value_bytes: u32, seed: u64) -> Self {
         let random = Random::new(seed ^ letter as u64);
-        Self { letter, keys, count, zipfian: Zipfian::new(count), value_bytes, random, made: 0 }
+        Self { letter, keys, count, zipfian: Zipfian::new(count, YCSB_THETA), value_bytes, random, made: 0 }
     }
 
     /// The number of a key that is there.

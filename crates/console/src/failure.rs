@@ -206,7 +206,7 @@ pub fn end_of_usage(program: &str, error: &clap::Error) -> ExitCode {
 }
 
 /// What is wrong with arguments, in one line, without the usage that follows it.
-fn first_paragraph(plain: &str) -> String {
+pub fn first_paragraph(plain: &str) -> String {
     let lines: Vec<&str> = plain.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     let said = lines.join(" ");
     said.strip_prefix("error: ").unwrap_or(&said).to_owned()

@@ -7,16 +7,19 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod jobs;
 mod load;
+mod log;
 mod measured;
 mod pattern;
 mod plan;
 mod readback;
+mod samples;
 mod settings;
 mod worker;
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
@@ -26,8 +29,12 @@ use byway_console::terminal::{Interrupt, Progress};
 use rustix::time::{ClockId, clock_gettime};
 
 pub use cache::Cache;
+pub use jobs::{Job, JobFile};
+use log::Log;
+pub use log::LogSettings;
 pub use measured::{Latency, Measured, OfThread, Row, Side};
 pub use plan::{Blocks, Pairs, Plan, What};
+pub use samples::{Interval, Keep, SideInterval};
 pub use settings::{Cpus, Load, MemoryOf, Settings, Wait};
 use worker::{Ran, Worker};
 
@@ -70,37 +77,74 @@ struct Shared {
     ready: Barrier,
 }
 
+/// What ends loads early: Ctrl-C, or a load beside that failed.
+#[derive(Debug)]
+struct Stop<'a> {
+    interrupt: &'a Interrupt,
+    has_failed: AtomicBool,
+}
+
+impl Stop<'_> {
+    fn is_due(&self) -> bool {
+        // Relaxed: the flag guards no other memory.
+        self.interrupt.check().is_err() || self.has_failed.load(Ordering::Relaxed)
+    }
+}
+
 /// Runs a load, and gives what was measured.
 ///
 /// # Errors
-/// What the device says to a command; a difference, where what was written is compared.
+/// As [`run_together`].
 pub fn run(plan: &Plan, interrupt: &Interrupt) -> Result<Measured> {
-    plan.fill(interrupt)?;
-    if plan.invalidate {
+    let mut measured = run_together(std::slice::from_ref(plan), interrupt)?;
+    measured.pop().ok_or_else(|| anyhow!("nothing was measured"))
+}
+
+/// Runs loads beside each other, and gives what was measured of each.
+///
+/// # Errors
+/// What a device says to a command; a difference, where what was written is compared.
+pub fn run_together(plans: &[Plan], interrupt: &Interrupt) -> Result<Vec<Measured>> {
+    plans.iter().try_for_each(|plan| plan.fill(interrupt))?;
+    for plan in plans.iter().filter(|plan| plan.invalidate) {
         plan.cache.invalidate(&plan.uri)?;
     }
-    let ready = Barrier::new(plan.threads as usize + 1);
-    let shared =
-        Shared { phase: Phase::default(), done: AtomicU64::new(0), measuring: AtomicU32::new(0), ready };
-    let (mut measured, touched) = std::thread::scope(|scope| {
-        let work = |thread| {
-            let shared = &shared;
-            scope.spawn(move || work(plan, thread, shared).inspect_err(|_| shared.phase.set(Phase::GIVEN_UP)))
-        };
-        if plan.warmup.is_zero() {
-            shared.phase.set(Phase::MEASURE);
+    let stop = Stop { interrupt, has_failed: AtomicBool::new(false) };
+    let ended: Vec<Result<Ended>> = match plans {
+        [plan] => vec![measure(plan, &stop, &plan.named())],
+        _ => measure_together(plans, &stop),
+    };
+    // A load that was ended early by another's failure succeeded.
+    let ended = ended.into_iter().collect::<Result<Vec<Ended>>>()?;
+    let finish = |(plan, ended): (&Plan, Ended)| finish(plan, ended, plans.len() == 1, interrupt);
+    plans.iter().zip(ended).map(finish).collect()
+}
+
+/// What was measured of a load, and which pieces were written, a bit each.
+type Ended = (Measured, Vec<u64>);
+
+fn measure_together(plans: &[Plan], stop: &Stop<'_>) -> Vec<Result<Ended>> {
+    let failed = move |_: &anyhow::Error| stop.has_failed.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let mut jobs = Vec::with_capacity(plans.len());
+        for plan in plans {
+            // One line on the terminal stands for all.
+            let is_first = jobs.is_empty();
+            let shown =
+                if is_first { format!("{} of {} jobs", plan.named(), plans.len()) } else { String::new() };
+            jobs.push(scope.spawn(move || measure(plan, stop, &shown).inspect_err(failed)));
         }
-        let threads: Vec<_> = (0..plan.threads).map(work).collect();
-        let cpu = process_time();
-        shared.ready.wait();
-        let are_done = || threads.iter().all(|thread| thread.is_finished());
-        let watched = watch(plan, interrupt, &shared, cpu, are_done);
-        let ended: Vec<Result<Ran>> = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the load failed"))))
-            .collect();
-        gather(watched, ended)
-    })?;
+        let ended = jobs.into_iter().map(|job| job.join());
+        ended.map(|ran| ran.unwrap_or_else(|_| Err(anyhow!("a job of the load failed")))).collect()
+    })
+}
+
+/// Compares what was written, where that is asked for. Of several jobs, processor time is that of their own threads.
+fn finish(plan: &Plan, ended: Ended, is_alone: bool, interrupt: &Interrupt) -> Result<Measured> {
+    let (mut measured, touched) = ended;
+    if !is_alone {
+        measured.cpu = measured.threads.iter().map(|thread| thread.cpu).sum();
+    }
     measured.was_interrupted = interrupt.check().is_err();
     if plan.verify && !measured.was_interrupted {
         let compared = measured.total().reads.ops;
@@ -111,9 +155,39 @@ pub fn run(plan: &Plan, interrupt: &Interrupt) -> Result<Measured> {
     Ok(measured)
 }
 
+/// Runs one load; `shown` is what the terminal shows of it meanwhile, if anything.
+fn measure(plan: &Plan, stop: &Stop<'_>, shown: &str) -> Result<Ended> {
+    let log = Log::begin(&plan.log, plan.first_thread, plan.threads, plan.load == Load::Trim)?;
+    let ready = Barrier::new(plan.threads as usize + 1);
+    let shared =
+        Shared { phase: Phase::default(), done: AtomicU64::new(0), measuring: AtomicU32::new(0), ready };
+    let ended = std::thread::scope(|scope| {
+        let work = |thread| {
+            let (shared, log) = (&shared, log.as_ref());
+            let ran = move || work(plan, thread, shared, log);
+            scope.spawn(move || ran().inspect_err(|_| shared.phase.set(Phase::GIVEN_UP)))
+        };
+        if plan.warmup.is_zero() {
+            shared.phase.set(Phase::MEASURE);
+        }
+        let threads: Vec<_> = (0..plan.threads).map(work).collect();
+        let cpu = process_time();
+        shared.ready.wait();
+        let are_done = || threads.iter().all(|thread| thread.is_finished());
+        let watched = watch(plan, stop, &shared, cpu, shown, are_done);
+        let ended: Vec<Result<Ran>> = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the load failed"))))
+            .collect();
+        gather(watched, ended)
+    })?;
+    log.map_or(Ok(()), Log::end)?;
+    Ok(ended)
+}
+
 /// The work of one thread. Everybody begins at once, also where one of them cannot.
-fn work(plan: &Plan, thread: u32, shared: &Shared) -> Result<Ran> {
-    let worker = Worker::new(plan, thread);
+fn work(plan: &Plan, thread: u32, shared: &Shared, log: Option<&Log>) -> Result<Ran> {
+    let worker = Worker::new(plan, thread, log);
     shared.ready.wait();
     worker?.run(shared)
 }
@@ -132,13 +206,14 @@ fn gather(mut measured: Measured, ended: Vec<Result<Ran>>) -> Result<(Measured, 
 /// Begins and ends the measurement, and shows it meanwhile.
 fn watch(
     plan: &Plan,
-    interrupt: &Interrupt,
+    stop: &Stop<'_>,
     shared: &Shared,
     mut cpu: Duration,
+    shown: &str,
     are_done: impl Fn() -> bool,
 ) -> Measured {
-    let progress = Progress::line(&plan.named());
-    let is_over = || interrupt.check().is_err() || are_done() || shared.phase.now() >= Phase::OVER;
+    let progress = (!shown.is_empty()).then(|| Progress::line(shown));
+    let is_over = || stop.is_due() || are_done() || shared.phase.now() >= Phase::OVER;
     if !plan.warmup.is_zero() {
         wait(plan.warmup, &is_over, || {});
         cpu = process_time();
@@ -153,16 +228,13 @@ fn watch(
         let seconds = begun.elapsed().as_secs_f64();
         let done = shared.done.load(Ordering::Relaxed).saturating_sub(done_before);
         let (rate, bytes) = (done as f64 / seconds, (done * plan.op_bytes()) as f64 / seconds);
-        let shown = format!(
-            "{}: {}, {}/s, {seconds:.0} s",
-            plan.named(),
-            table::rate(rate),
-            size::human(bytes as u64)
-        );
-        progress.say(&shown);
+        if let Some(progress) = &progress {
+            let bytes = size::human(bytes as u64);
+            progress.say(&format!("{shown}: {}, {bytes}/s, {seconds:.0} s", table::rate(rate)));
+        }
     });
     let measured = Measured { cpu: process_time().saturating_sub(cpu), ..Measured::default() };
-    shared.phase.set(if interrupt.check().is_err() { Phase::GIVEN_UP } else { Phase::OVER });
+    shared.phase.set(if stop.is_due() { Phase::GIVEN_UP } else { Phase::OVER });
     measured
 }
 

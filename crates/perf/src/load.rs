@@ -5,6 +5,7 @@ use byway::{
     Backend, Buffer, Buffers, Command, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, Payload,
     SmallBytes, StoreOptions,
 };
+use byway_measure::distribution::Places;
 use byway_measure::random::Random;
 
 use super::pattern::Pattern;
@@ -108,7 +109,7 @@ pub struct Ops {
     what: What,
     reads_percent: u64,
     random: Random,
-    places: u64,
+    places: Places,
     /// Of a sequential load: this thread's part, and where it is.
     part: std::ops::Range<u64>,
     next: u64,
@@ -118,10 +119,7 @@ pub struct Ops {
 
 impl Ops {
     pub fn new(plan: &Plan, thread: u32) -> Self {
-        let places = match plan.what {
-            What::Blocks(blocks) => blocks.pieces,
-            What::Pairs(pairs) => pairs.keys,
-        };
+        let places = plan.what.places();
         let at = |thread: u32| (u128::from(places) * u128::from(thread) / u128::from(plan.threads)) as u64;
         let part = at(thread)..at(thread + 1);
         let value = match plan.what {
@@ -133,7 +131,7 @@ impl Ops {
             what: plan.what,
             reads_percent: plan.reads_percent.into(),
             random: Random::new(plan.seed ^ u64::from(thread) << 48),
-            places,
+            places: plan.places.clone(),
             next: part.start,
             part,
             pattern: plan.verify.then_some(Pattern(plan.seed)),
@@ -150,7 +148,7 @@ impl Ops {
             percent => self.random.below(100) < percent,
         };
         if !self.load.is_sequential() {
-            return Op { is_read, place: self.random.below(self.places) };
+            return Op { is_read, place: self.places.draw(&mut self.random) };
         }
         let place = self.next;
         self.next = if place + 1 >= self.part.end { self.part.start } else { place + 1 };

@@ -5,11 +5,13 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::samples::Interval;
+
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
 
 /// The longest latency of the histogram: an hour. Its memory is allocated at the start.
-const LONGEST_NS: u64 = 3_600_000_000_000;
+pub(crate) const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// The commands of one side of a load: those that read, or those that write.
 #[derive(Clone, Debug)]
@@ -55,6 +57,8 @@ pub struct OfThread {
     pub wall: Duration,
     /// Its own processor time.
     pub cpu: Duration,
+    /// Its intervals, where they are kept.
+    pub series: Vec<Interval>,
 }
 
 impl OfThread {

@@ -1,5 +1,6 @@
 //! What is to be measured: the load, its range, its threads, and whether the device can do it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
@@ -8,9 +9,12 @@ use byway::{
 };
 use byway_console::size;
 use byway_console::terminal::{Interrupt, Progress};
+use byway_measure::distribution::{Distribution, Places};
 use byway_measure::random::Random;
 
 use super::cache::{self, Cache};
+use super::log::LogSettings;
+use super::samples::Keep;
 use super::settings::{Cpus, Load, MemoryOf, Settings, Wait};
 
 /// Most blocks of one command.
@@ -23,12 +27,16 @@ const TIME: Duration = Duration::from_secs(10);
 pub struct Plan {
     /// The URI that the device was opened by.
     pub uri: String,
-    /// The device.
-    pub device: Device,
+    /// The device, which other jobs may be on too.
+    pub device: Arc<Device>,
     /// What commands do.
     pub load: Load,
     /// Range of blocks, or keys and values.
     pub what: What,
+    /// How often each place comes, of a random load.
+    pub distribution: Distribution,
+    /// The same over the places of the range.
+    pub places: Places,
     /// Percent of commands that read.
     pub reads_percent: u8,
     /// Commands outstanding of each thread.
@@ -63,6 +71,12 @@ pub struct Plan {
     pub cache: Cache,
     /// What the page cache holds is dropped before.
     pub invalidate: bool,
+    /// Logs that are written.
+    pub log: LogSettings,
+    /// What is kept of intervals, where anything is.
+    pub keep: Option<Keep>,
+    /// Number of the first thread among those of all jobs.
+    pub first_thread: u32,
 }
 
 /// What a load is on.
@@ -72,6 +86,16 @@ pub enum What {
     Blocks(Blocks),
     /// Keys and values.
     Pairs(Pairs),
+}
+
+impl What {
+    /// Pieces of the range, or keys.
+    pub const fn places(&self) -> u64 {
+        match self {
+            Self::Blocks(blocks) => blocks.pieces,
+            Self::Pairs(pairs) => pairs.keys,
+        }
+    }
 }
 
 /// Pieces of a namespace of blocks.
@@ -110,16 +134,16 @@ impl Plan {
     ///
     /// # Errors
     /// One sentence that says what cannot be, and why.
-    pub fn of(
+    pub fn of<D: Into<Arc<Device>>>(
         args: &Settings,
         named: &str,
         depth: Option<u32>,
-        open: impl FnOnce(&str) -> byway::Result<Device>,
+        open: impl FnOnce(&str) -> byway::Result<D>,
     ) -> Result<Self> {
         let depth = args.depth.or(depth);
         args.check(depth.unwrap_or(1))?;
         let uri = if args.direct { cache::direct(named)? } else { named.to_owned() };
-        let device = open(&uri)?;
+        let device: Arc<Device> = open(&uri)?.into();
         let cache = Cache::of(&uri, &device)?;
         ensure!(
             !args.invalidate || cache != Cache::None,
@@ -127,27 +151,30 @@ impl Plan {
         );
         check_device(args, named, device.capabilities())?;
         let depth = depth.unwrap_or(1).min(device.capabilities().limits.depth_max());
-        let what = match args.rw.is_pairs() {
+        let what = match args.load().is_pairs() {
             true => What::Pairs(pairs_of(args, named, &device)?),
             false => What::Blocks(blocks_of(args, named, &device)?),
         };
-        let reads_percent = match args.rw {
+        let reads_percent = match args.load() {
             Load::Read | Load::Randread | Load::Get => 100,
             Load::Randrw | Load::Putget => args.mix.unwrap_or(50),
             _ => 0,
         };
+        let count = commands_of(args, what);
         Ok(Self {
             uri,
             device,
-            load: args.rw,
+            load: args.load(),
+            places: Places::new(&args.random_distribution, what.places(), args.seed),
+            distribution: args.random_distribution.clone(),
             what,
             reads_percent,
             depth,
             batch: args.batch.min(depth),
             threads: args.threads,
             cpus: args.cpus.clone(),
-            time: args.time.or(args.count.is_none().then_some(TIME)),
-            count: args.count,
+            time: args.time.or(count.is_none().then_some(TIME)),
+            count,
             warmup: args.warmup,
             seed: args.seed,
             verify: args.verify,
@@ -158,6 +185,9 @@ impl Plan {
             latency: !args.no_latency,
             cache,
             invalidate: args.invalidate,
+            keep: args.log.is_on().then(|| Keep { interval: args.log.interval(), series: false }),
+            log: args.log.clone(),
+            first_thread: 0,
         })
     }
 
@@ -166,7 +196,15 @@ impl Plan {
     /// # Errors
     /// When the device gives none.
     pub fn queue(&self) -> Result<Queue> {
-        Ok(Backend::queue(&self.device, self.device.queue_options().depth(self.depth))?)
+        Ok(Backend::queue(&*self.device, self.device.queue_options().depth(self.depth))?)
+    }
+
+    /// The first byte of a place, or the number of its key.
+    pub(crate) const fn byte_of(&self, place: u64) -> u64 {
+        match self.what {
+            What::Blocks(blocks) => blocks.offset + place * blocks.piece_bytes,
+            What::Pairs(_) => place,
+        }
     }
 
     /// Bytes that a command moves.
@@ -238,14 +276,23 @@ impl Pairs {
     }
 }
 
+/// Commands of each thread, where they end a load. Once over the range of blocks is all that a count may ask for, as in fio.
+fn commands_of(args: &Settings, what: What) -> Option<u64> {
+    let once = args.once.then_some(what.places());
+    match (args.count, once, what) {
+        (Some(count), Some(once), What::Blocks(_)) => Some(count.min(once)),
+        (count, once, _) => count.or(once),
+    }
+}
+
 fn check_device(args: &Settings, uri: &str, can: &Capabilities) -> Result<()> {
     let most = can.limits.depth_max();
     if let Some(depth) = args.depth {
         ensure!(depth <= most, "--depth of {depth} is over the {most} that a queue of {uri} holds");
     }
     ensure!(can.event || args.wait != Wait::Event, "queues of {uri} have no descriptor for --wait event");
-    ensure!(can.nvm.deallocate || args.rw != Load::Trim, "{uri} has no command that trims");
-    ensure!(can.nvm.write_zeroes || args.rw != Load::Zeroes, "{uri} has no command that writes zeroes");
+    ensure!(can.nvm.deallocate || args.load() != Load::Trim, "{uri} has no command that trims");
+    ensure!(can.nvm.write_zeroes || args.load() != Load::Zeroes, "{uri} has no command that writes zeroes");
     let queues = can.limits.queues;
     ensure!(
         queues == 0 || args.threads <= queues.into(),
@@ -285,7 +332,7 @@ fn blocks_of(args: &Settings, uri: &str, device: &Device) -> Result<Blocks> {
     let pieces = length / piece_bytes;
     ensure!(pieces > 0, "a range of {length} bytes has no room for --bs of {piece_bytes}");
     ensure!(
-        !args.rw.is_sequential() || pieces >= args.threads.into(),
+        !args.load().is_sequential() || pieces >= args.threads.into(),
         "{pieces} pieces of {piece_bytes} bytes are too few for {} threads",
         args.threads
     );

@@ -5,47 +5,59 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use byway_console::number;
 use byway_console::size;
+use byway_measure::distribution::Distribution;
 use clap::{Args, ValueEnum};
+
+use super::log::LogSettings;
 
 /// Arguments of a load.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// The load.
-    #[arg(long, value_enum)]
-    pub rw: Load,
+    #[arg(long, value_enum, visible_alias = "readwrite")]
+    pub rw: Option<Load>,
     /// Of a mixed load, percent that read [default: 50].
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(long, value_name = "PERCENT", visible_alias = "rwmixread", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub mix: Option<u8>,
     /// Bytes of a command [default: 4K].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", visible_alias = "blocksize", value_parser = size::parse)]
     pub bs: Option<u64>,
     /// Commands outstanding of each thread [default: depth= of the URI, else 1].
-    #[arg(long, value_name = "COUNT", value_parser = number::parse::<u32>)]
+    #[arg(long, value_name = "COUNT", visible_alias = "iodepth", value_parser = number::parse::<u32>)]
     pub depth: Option<u32>,
     /// Commands that are submitted together, at least.
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = number::parse::<u32>)]
+    #[arg(long, value_name = "COUNT", default_value = "1", visible_alias = "iodepth_batch_submit", value_parser = number::parse::<u32>)]
     pub batch: u32,
     /// Threads.
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "COUNT", default_value = "1", visible_alias = "numjobs", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: u32,
     /// Processors for the threads, such as 0,2-3: one each, over again when there are more threads.
-    #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
+    #[arg(long, value_name = "LIST", visible_alias = "cpus_allowed", value_parser = parse_cpus)]
     pub cpus: Option<Cpus>,
     /// Seconds that are measured [default: 10, or until --count].
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", visible_alias = "runtime", value_parser = parse_seconds)]
     pub time: Option<Duration>,
     /// Commands of each thread that are measured, if --time does not end it before.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", visible_alias = "number_ios", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Seconds before the measurement.
-    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "0", visible_alias = "ramp_time", value_parser = parse_seconds)]
     pub warmup: Duration,
     /// First byte of the range.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub offset: Option<u64>,
     /// Bytes of the range [default: up to the end].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", visible_alias = "size", value_parser = size::parse)]
     pub length: Option<u64>,
+    /// How often each block or key comes, of a random load: random, zipf:THETA (0.99 is YCSB's), pareto:H, normal:PERCENT or
+    /// zoned:DRAWS/PLACES:…, in percent. Hot blocks and keys of zipf and pareto are scattered over the range.
+    #[arg(
+        long,
+        value_name = "DISTRIBUTION",
+        default_value = "random",
+        visible_alias = "random_distribution"
+    )]
+    pub random_distribution: Distribution,
     /// Keys that a load of keys and values uses [default: 10000].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub keys: Option<u64>,
@@ -59,15 +71,17 @@ pub struct Settings {
     /// part of the rate, and make the exit code 1.
     #[arg(long)]
     pub fill: bool,
-    /// Open a file or block device past the page cache (O_DIRECT), as ?direct=1 does.
-    #[arg(long)]
+    /// Open a file or block device past the page cache (O_DIRECT), as ?direct=1 does; `--direct=0` does not, as in fio.
+    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1",
+          hide_default_value = true, value_parser = parse_switch)]
     pub direct: bool,
     /// Sync the file and drop what the page cache holds of it before the measurement, so that nothing is read from there.
     /// fio's invalidate, which is on by default, does so with files that fio has laid out and synced; here it is off by default.
-    #[arg(long)]
+    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1",
+          hide_default_value = true, value_parser = parse_switch)]
     pub invalidate: bool,
     /// Decides places, keys and what is written.
-    #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
+    #[arg(long, default_value_t = 0, visible_alias = "randseed", value_parser = number::parse::<u64>)]
     pub seed: u64,
     /// Writes carry what --seed says of their place and are read back after the measurement; reads of a load that only reads
     /// are compared with it. Exit code 1 for a difference.
@@ -86,14 +100,25 @@ pub struct Settings {
     #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
     /// Do not time each command: no percentiles.
-    #[arg(long)]
+    #[arg(long, visible_alias = "disable_lat")]
     pub no_latency: bool,
+    /// Logs.
+    #[command(flatten)]
+    pub log: LogSettings,
+    /// End when each thread has done as many commands as the range has places, as a job of fio without `time_based`.
+    #[arg(skip)]
+    pub once: bool,
 }
 
 impl Settings {
+    /// The load; without one it is that of fio, `read`.
+    pub fn load(&self) -> Load {
+        self.rw.unwrap_or(Load::Read)
+    }
+
     /// Whether anything changes what the device holds.
     pub fn changes(&self) -> bool {
-        self.rw.changes() || self.fill
+        self.load().changes() || self.fill
     }
 
     /// Refuses options that mean nothing to the load, or nothing at all.
@@ -101,7 +126,7 @@ impl Settings {
     /// # Errors
     /// One sentence that names the option.
     pub fn check(&self, depth: u32) -> Result<()> {
-        let load = self.rw;
+        let load = self.load();
         let is_mixed = matches!(load, Load::Randrw | Load::Putget);
         let of_blocks = !load.is_pairs();
         let unread = [
@@ -109,6 +134,7 @@ impl Settings {
             ("--bs", self.bs.is_some() && !of_blocks),
             ("--offset", self.offset.is_some() && !of_blocks),
             ("--length", self.length.is_some() && !of_blocks),
+            ("--random-distribution", !self.random_distribution.is_uniform() && load.is_sequential()),
             ("--keys", self.keys.is_some() && of_blocks),
             ("--key-bytes", self.key_bytes.is_some() && of_blocks),
             ("--value-bytes", self.value_bytes.is_some() && of_blocks),
@@ -127,6 +153,10 @@ impl Settings {
         if let Some((name, _)) = unread.into_iter().find(|(_, is_unread)| *is_unread) {
             bail!("{name} means nothing to a load of {}", load.name());
         }
+        ensure!(
+            !(self.no_latency && self.log.is_on()),
+            "logs are of commands that are timed: leave out --no-latency"
+        );
         ensure!(depth > 0, "a depth of 0 measures nothing");
         ensure!(self.wait != Wait::Call || depth == 1, "--wait call is one command at a time: --depth 1");
         ensure!(
@@ -164,6 +194,7 @@ pub enum Load {
     /// Reads and writes anywhere.
     Randrw,
     /// Deallocates random blocks (Dataset Management).
+    #[value(alias = "randtrim")]
     Trim,
     /// Has blocks anywhere read as zeroes.
     Zeroes,
@@ -257,14 +288,34 @@ fn parse_cpus(text: &str) -> Result<Cpus, String> {
     Ok(Cpus(cpus))
 }
 
-/// Parses seconds, with a fraction or without.
+/// Units of a time, with their seconds.
+const TIMES: [(&str, f64); 6] =
+    [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
+
+/// Parses seconds, with a fraction or without, or a time with a unit as fio has them.
 ///
 /// # Errors
 /// Anything else.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.strip_suffix('s').unwrap_or(text).parse::<f64>();
-    let seconds = seconds.ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| format!("{text:?} is no time: expected seconds such as 10 or 0.5"))
+    let with_unit = TIMES.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
+    let (number, unit) = with_unit.unwrap_or((text, 1.0));
+    let seconds =
+        number.parse::<f64>().ok().and_then(|number| Duration::try_from_secs_f64(number * unit).ok());
+    seconds.ok_or_else(|| {
+        format!("{text:?} is no time: expected seconds such as 10 or 0.5, or a time such as 100ms or 5m")
+    })
+}
+
+/// Parses a switch.
+///
+/// # Errors
+/// Anything but `0` and `1`.
+pub(crate) fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(format!("{text:?} is neither 0 nor 1")),
+    }
 }
 
 #[cfg(test)]
@@ -285,6 +336,8 @@ mod tests {
     fn seconds_have_fractions() {
         assert_eq!(parse_seconds("0.5").unwrap(), Duration::from_millis(500));
         assert_eq!(parse_seconds("10s").unwrap(), Duration::from_secs(10));
+        assert_eq!(parse_seconds("250ms").unwrap(), Duration::from_millis(250));
+        assert_eq!(parse_seconds("2m").unwrap(), Duration::from_secs(120));
         assert!(
             parse_seconds("-1").is_err() && parse_seconds("soon").is_err() && parse_seconds("1e99").is_err()
         );

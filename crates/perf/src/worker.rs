@@ -10,9 +10,11 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::load::{Memory, Op, Ops};
+use super::log::Log;
 use super::measured::OfThread;
 use super::pattern::Pattern;
 use super::plan::{Plan, What};
+use super::samples::{Sample, Samples};
 use super::settings::Wait;
 use super::{Phase, Shared};
 use byway_console::event::wait_for_any;
@@ -65,6 +67,8 @@ pub struct Worker<'a> {
     /// Pieces that were written, a bit each, where they are read back later.
     touched: Option<Vec<u64>>,
     unreported: u64,
+    /// What is kept of each interval, where anything is.
+    samples: Option<Samples>,
     /// When the measurement began, on the wall's and on the thread's clock.
     since: Option<(Instant, Duration)>,
 }
@@ -74,7 +78,7 @@ impl<'a> Worker<'a> {
     ///
     /// # Errors
     /// When there is no such processor, no queue or no memory.
-    pub fn new(plan: &'a Plan, thread: u32) -> Result<Self> {
+    pub fn new(plan: &'a Plan, thread: u32, log: Option<&Log>) -> Result<Self> {
         if let Some(cpus) = &plan.cpus {
             pin(cpus.of_thread(thread))?;
         }
@@ -98,6 +102,7 @@ impl<'a> Worker<'a> {
             compares: plan.verify && !plan.load.changes(),
             touched: words.map(|words| vec![0; words]),
             unreported: 0,
+            samples: plan.keep.map(|keep| Samples::new(keep, log.map(|log| log.of_thread(thread)))),
             since: None,
             plan,
         })
@@ -149,13 +154,21 @@ impl<'a> Worker<'a> {
         if !self.plan.warmup.is_zero() {
             self.left = self.plan.count.unwrap_or(u64::MAX);
         }
-        self.since = Some((Instant::now(), thread_time()));
+        let now = Instant::now();
+        self.since = Some((now, thread_time()));
+        if let Some(samples) = &mut self.samples {
+            samples.begin(now);
+        }
     }
 
     fn end(&mut self) {
         if let Some((wall, cpu)) = self.since {
             self.of.wall = wall.elapsed();
             self.of.cpu = thread_time().saturating_sub(cpu);
+        }
+        if let Some(mut samples) = self.samples.take() {
+            samples.end(Instant::now());
+            self.of.series = samples.into_series();
         }
     }
 
@@ -226,7 +239,7 @@ impl<'a> Worker<'a> {
     /// Takes completions; returns how many commands that was.
     #[inline]
     fn take(&mut self, which: Take) -> Result<usize> {
-        let Self { queue, slots, free, of, op_bytes, compares, touched, plan, .. } = self;
+        let Self { queue, slots, free, of, op_bytes, compares, touched, samples, plan, .. } = self;
         let (mut now, mut failed) = (None, None);
         let mut on = |finished: Finished| {
             let Some(slot) = slots.get_mut(finished.tag as usize) else { return };
@@ -249,7 +262,12 @@ impl<'a> Worker<'a> {
             side.bytes += *op_bytes;
             if let Some(begun) = slot.begun {
                 let now = *now.get_or_insert_with(Instant::now);
-                side.ns.saturating_record(now.duration_since(begun).as_nanos() as u64);
+                let ns = now.duration_since(begun).as_nanos() as u64;
+                side.ns.saturating_record(ns);
+                if let Some(samples) = samples {
+                    let Op { is_read, place } = slot.op;
+                    samples.record(Sample { now, ns, is_read, bytes: *op_bytes, at: plan.byte_of(place) });
+                }
             }
             if let Some(touched) = touched.as_mut().filter(|_| !slot.op.is_read) {
                 touch(touched, slot.op.place);

@@ -177,7 +177,7 @@ pub enum Command {
     /// Copy between any two places: devices of blocks, files, standard input and output.
     Dd(Dd),
     /// Run a load on any device, and measure it: blocks or keys and values.
-    Perf(Perf),
+    Perf(Box<Perf>),
     /// Measure what puts cost, by transfer method. More experiments: byway-lab.
     Bench(Bench),
     /// What nvme-cli has, by its names.

@@ -1,8 +1,10 @@
 //! The commands that move much: copies and loads that are measured.
 
+use std::path::PathBuf;
+
 use byway_console::number;
 use byway_console::size;
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::target::Target;
 
@@ -57,24 +59,37 @@ pub struct Dd {
 
 /// `byway perf`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    group = ArgGroup::new("load").required(true).args(["rw", "jobs"]),
+    after_help = "\
 Examples:
   byway perf null-backend:1G --rw randread --depth 32 --time 2
   byway perf /dev/nvme0n1 --rw randread --depth 32 --threads 2 --cpus 0,1 --time 10 --warmup 1
+  byway perf /dev/nvme0n1 --rw randrw --rwmixread 70 --bs 4k --iodepth 32 --numjobs 2 --runtime 10 --direct=1
   byway perf 'blocks.bin?backend=io_uring&direct=1' --rw randrw --mix 70 --verify --json
   byway perf 'embedded:disk.img?transfer=inline' --rw put --keys 100000 --value-bytes 100
   byway perf blocks.bin --rw randread --direct --time 5
-  byway perf disk.img --rw get --fill --keys 100000 --count 1000000
+  byway perf disk.img --rw get --fill --keys 100000 --count 1000000 --random-distribution zipf:0.99
   byway perf disk.img --rw putget --mix 90 --fill --keys 100000 --count 1000000
+  byway perf blocks.bin --rw randread --time 5 --log run --log-avg-ms 100
+  byway perf blocks.bin --jobs jobs.fio --json
 
 Loads that write overwrite what the device holds in the range, or under the keys. Each thread has a queue and a random \
 number stream of its own, and of a sequential load a part of the range of its own. Ctrl-C ends the measurement and prints \
-what was measured.")]
+what was measured. Aliases are the words of fio, with its units and its meaning.")]
 pub struct Perf {
-    #[command(flatten)]
-    pub device: super::Device,
+    /// The device: the path of an image, file or device node, or a URI (`byway help uri`).
+    #[arg(value_name = "DEVICE", required_unless_present = "jobs")]
+    pub target: Option<Target>,
+    /// Namespace, as `ns=` of a URI [default: the first that fits].
+    #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
+    pub ns: Option<u32>,
     #[command(flatten)]
     pub settings: byway_perf::Settings,
+    /// Run the jobs of a file in fio's form: beside each other, or one after the other by stonewall. A job's filename is its device;
+    /// without one it is DEVICE. Options are those of this command, by our names or fio's.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rw", "mix", "bs", "depth", "batch", "threads", "cpus", "time", "count", "warmup", "offset", "length", "random_distribution", "keys", "key_bytes", "value_bytes", "fill", "direct", "invalidate", "seed", "verify", "parts", "memory", "wait", "timeout", "no_latency"])]
+    pub jobs: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

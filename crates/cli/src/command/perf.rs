@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
-use byway::Backend;
+use anyhow::{Context, Result};
+use byway::{Backend, Device};
 use byway_console::failure::No;
 use byway_console::table::{self, Table};
 use byway_console::terminal::{Interrupt, Interrupted, print_json};
-use byway_perf::{Latency, Measured, OfThread, Plan, Row, What};
+use byway_perf::{Job, JobFile, Latency, Measured, OfThread, Plan, Row, What};
 use serde::Serialize;
 
 use crate::args::Perf;
@@ -18,6 +19,9 @@ use crate::opened;
 /// What was measured, and of what.
 #[derive(Serialize)]
 struct Report {
+    /// The name of the job, of a job file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<String>,
     uri: String,
     backend: &'static str,
     #[serde(skip)]
@@ -28,6 +32,10 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     value_bytes: Option<u32>,
     reads_percent: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    random_distribution: Option<String>,
+    #[serde(skip)]
+    commands: u64,
     /// What of this host's memory was between: `page-cache`, `direct` or `none`.
     cache: &'static str,
     invalidated: bool,
@@ -64,44 +72,129 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// What was measured of the jobs of a file.
+#[derive(Serialize)]
+struct Reports<'a> {
+    jobs: &'a [Report],
+}
+
 /// Measures, and prints the figures, also after an interrupt.
 ///
 /// # Errors
 /// A load that the device cannot carry, what it says to a command, a difference.
 pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let (uri, settings) = (&args.device.uri(), &args.settings);
-    let open = if settings.changes() { opened::open } else { opened::open_to_read };
-    let plan = Plan::of(settings, uri, opened::depth_of(uri), open)?;
-    let measured = byway_perf::run(&plan, interrupt)?;
-    let report = Report::of(&plan, &measured);
-    if args.json {
-        print_json(out, &report)?
-    } else {
-        put!(out, "{report}")?
+    let jobs = jobs_of(args)?;
+    let (mut reports, mut first_thread) = (Vec::new(), 0);
+    for group in groups(&jobs) {
+        if interrupt.check().is_ok() {
+            reports.extend(measured(args, group, first_thread, interrupt)?);
+        }
+        first_thread += group.iter().map(|job| job.settings.threads).sum::<u32>();
     }
-    plan.device.close()?;
-    if measured.was_interrupted {
+    print(args, &reports, out)?;
+    if reports.iter().any(|report| report.interrupted) {
         return Err(Interrupted("what was measured until then is printed".into()).into());
     }
-    match report.total.missing_keys {
-        0 => Ok(()),
-        missing => {
-            let all = missing + measured.total().commands();
-            Err(No(format!(
-                "{missing} of {all} commands met a key that is not there: --fill stores all of them before"
-            ))
-            .into())
-        }
+    check_missing(&reports)
+}
+
+/// The jobs of the file, or the one that the arguments say.
+fn jobs_of(args: &Perf) -> Result<Vec<Job>> {
+    let Some(path) = &args.jobs else {
+        let settings = args.settings.clone();
+        return Ok(vec![Job { name: String::new(), filename: None, is_after: false, settings }]);
+    };
+    let JobFile { mut jobs, notes } = JobFile::read(path)?;
+    notes.iter().for_each(|said| note!("byway: {}, {said}", path.display()));
+    for log in jobs.iter_mut().map(|job| &mut job.settings.log).filter(|log| !log.is_on()) {
+        log.clone_from(&args.settings.log);
     }
+    Ok(jobs)
+}
+
+/// Jobs that run beside each other.
+fn groups(jobs: &[Job]) -> impl Iterator<Item = &[Job]> {
+    jobs.chunk_by(|_, next| !next.is_after)
+}
+
+/// The device of a job.
+fn uri_of(args: &Perf, job: &Job) -> Result<String> {
+    let target = match &job.filename {
+        Some(name) => name.parse().ok(),
+        None => args.target.clone(),
+    };
+    let target =
+        target.with_context(|| format!("job {} names no filename, and there is no DEVICE", job.name))?;
+    let option = args.ns.map(|ns| format!("ns={ns}")).unwrap_or_default();
+    Ok(byway::uri::with_options(target.uri(), &option))
+}
+
+/// Opens the devices of jobs, runs these beside each other, and closes the devices.
+fn measured(args: &Perf, jobs: &[Job], first_thread: u32, interrupt: &Interrupt) -> Result<Vec<Report>> {
+    let uris = jobs.iter().map(|job| uri_of(args, job)).collect::<Result<Vec<String>>>()?;
+    let changes = |uri: &String| jobs.iter().zip(&uris).any(|(job, of)| of == uri && job.settings.changes());
+    let mut devices: Vec<(String, Arc<Device>)> = Vec::new();
+    let (mut plans, mut first_thread) = (Vec::new(), first_thread);
+    for (job, uri) in jobs.iter().zip(&uris) {
+        let open = |opened: &str| open_once(opened, changes(uri), &mut devices);
+        let mut plan = Plan::of(&job.settings, uri, opened::depth_of(uri), open)?;
+        plan.first_thread = first_thread;
+        first_thread += plan.threads;
+        plans.push(plan);
+    }
+    let measured = byway_perf::run_together(&plans, interrupt)?;
+    let each = jobs.iter().zip(&plans).zip(&measured);
+    let reports = each.map(|((job, plan), measured)| Report::of(job, plan, measured)).collect();
+    drop(plans);
+    devices.into_iter().filter_map(|(_, device)| Arc::into_inner(device)).try_for_each(Device::close)?;
+    Ok(reports)
+}
+
+/// Opens a device, or gives one that is open already.
+fn open_once(
+    uri: &str,
+    changes: bool,
+    devices: &mut Vec<(String, Arc<Device>)>,
+) -> byway::Result<Arc<Device>> {
+    if let Some((_, device)) = devices.iter().find(|(of, _)| of == uri) {
+        return Ok(Arc::clone(device));
+    }
+    let device = Arc::new(if changes { opened::open(uri)? } else { opened::open_to_read(uri)? });
+    devices.push((uri.to_owned(), Arc::clone(&device)));
+    Ok(device)
+}
+
+fn print(args: &Perf, reports: &[Report], out: &mut impl Write) -> Result<()> {
+    match reports {
+        [report] if args.jobs.is_none() && args.json => print_json(out, report)?,
+        _ if args.json => print_json(out, &Reports { jobs: reports })?,
+        _ => reports.iter().try_for_each(|report| put!(out, "{report}"))?,
+    }
+    Ok(())
+}
+
+fn check_missing(reports: &[Report]) -> Result<()> {
+    let missing: u64 = reports.iter().map(|report| report.total.missing_keys).sum();
+    if missing == 0 {
+        return Ok(());
+    }
+    let all = missing + reports.iter().map(|report| report.commands).sum::<u64>();
+    let said =
+        format!("{missing} of {all} commands met a key that is not there: --fill stores all of them before");
+    Err(No(said).into())
 }
 
 impl Report {
-    fn of(plan: &Plan, measured: &Measured) -> Self {
+    fn of(job: &Job, plan: &Plan, measured: &Measured) -> Self {
         let (block_bytes, value_bytes) = match plan.what {
             What::Blocks(blocks) => (Some(blocks.piece_bytes), None),
             What::Pairs(pairs) => (None, Some(pairs.value_bytes)),
         };
+        let total = measured.total();
         Self {
+            job: Some(job.name.clone()).filter(|name| !name.is_empty()),
+            commands: total.commands(),
+            random_distribution: (!plan.load.is_sequential()).then(|| plan.distribution.to_string()),
             uri: plan.uri.clone(),
             backend: plan.device.name(),
             named: plan.named(),
@@ -116,7 +209,7 @@ impl Report {
             seed: plan.seed,
             interrupted: measured.was_interrupted,
             verified: plan.verify.then_some(measured.verified),
-            total: Part::of(&measured.total()),
+            total: Part::of(&total),
             threads: measured.threads.iter().map(Part::of).collect(),
         }
     }
@@ -159,6 +252,9 @@ impl Part {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let uri = opened::with_depth(&self.uri, self.depth);
+        if let Some(job) = &self.job {
+            write!(f, "{job}: ")?;
+        }
         writeln!(f, "{} on {uri} by {}, {:.2} s", self.named, self.backend, self.total.seconds)?;
         if let Some(note) = &self.cache_note {
             writeln!(f, "{note}")?;

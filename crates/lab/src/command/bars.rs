@@ -1,8 +1,9 @@
 //! `byway-lab kv --bars`: goals of speed, what was measured for each, and whether it is reached.
 
 use std::io::Write;
+use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use byway::Device;
 use byway_console::table::Table;
 use byway_console::terminal::{Interrupt, Progress, print_json};
@@ -241,7 +242,8 @@ fn measure(arguments: &[&str], device: Device, interrupt: &Interrupt) -> Result<
     let measured = byway_perf::run(&plan, interrupt)?;
     interrupt.check()?;
     let total = measured.total();
-    Ok((total.commands() as f64 / total.wall.as_secs_f64().max(1e-9), plan.device))
+    let device = Arc::into_inner(plan.device).context("a load has ended and holds its device")?;
+    Ok((total.commands() as f64 / total.wall.as_secs_f64().max(1e-9), device))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo docs test test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c uninstall clean
+.PHONY: all demo docs performance test test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c uninstall clean
 
 PREFIX ?= /usr/local
+# What figures name as the commit that was measured.
+export BYWAY_COMMIT := $(shell git describe --always --dirty --abbrev=8 2>/dev/null)
 
 # The command, the library for C, the library that `byway tdm run` loads into programs, and the command of experiments.
 all:
@@ -22,6 +24,10 @@ test-vm:
 # The documentation site in target/site, from docs: links checked, and its search tried in a browser.
 docs:
 	tools/docs.sh
+
+# docs/performance and its figures, from benches/results and benches/targets.toml. `make lint` fails while they are not what those make.
+performance:
+	tools/performance.py write
 
 # New inputs for every decoder and for the device, a minute a target. Ends with counts; BYWAY_FUZZ_SECONDS=600 for longer.
 fuzz:

@@ -15,6 +15,9 @@ have cargo || { echo "a Rust toolchain is missing: see https://rustup.rs" >&2; e
 need unicode-data "$records" || records=
 
 step "Build"
+# What figures name as the commit that was measured.
+BYWAY_COMMIT=$(git describe --always --dirty --abbrev=8 2>/dev/null || true)
+export BYWAY_COMMIT
 cargo build --release -p byway-cli -p byway-lab
 PATH=$PWD/target/release:$PATH
 mkdir -p "$out"

@@ -39,6 +39,7 @@ lint circles python3 tools/circles.py
 lint layers python3 tools/layers.py
 lint crates python3 tools/crates.py
 lint promises python3 tools/promises.py
+lint performance python3 tools/performance.py check
 lint pages python3 tools/pages.py check
 lint dependencies python3 tools/deny.py
 if why=$(have_typos); then

@@ -46,13 +46,13 @@ impl Setting {
             Self::Always => "file system",
             Self::AlwaysAgain => "file system, again",
             Self::AlwaysAbsorbed => "absorbed",
-            Self::AlwaysResident => "at home",
+            Self::AlwaysResident => "DAX-resident",
             Self::AlwaysMounted => "absorbed in a mount",
             Self::MountedAlone => "a mount, unserved",
             Self::Served => "under the library",
             Self::EverySecond => "file system, every second",
             Self::EverySecondAbsorbed => "absorbed, every second",
-            Self::EverySecondResident => "at home, every second",
+            Self::EverySecondResident => "DAX-resident, every second",
         }
     }
 

@@ -11,7 +11,7 @@ began=$SECONDS
 step() { printf '\n== %s\n' "$*"; }
 show() { printf '$ %s\n' "$*"; "$@"; }
 
-have cargo || { echo "a Rust toolchain is missing: see https://rustup.rs" >&2; exit 2; }
+need_compilers || exit 2
 need unicode-data "$records" || records=
 
 step "Build"

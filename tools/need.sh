@@ -18,6 +18,12 @@ have() {
     esac
 }
 
+# What builds everything: a Rust toolchain, and a C compiler that links. Fails with one sentence.
+need_compilers() {
+    have cargo || { echo "a Rust toolchain is missing: see https://rustup.rs" >&2; return 1; }
+    need gcc cc && need libc6-dev /usr/include/stdio.h
+}
+
 # A fresh machine has no package lists: fetch them when an install fails without.
 apt_get() {
     DEBIAN_FRONTEND=noninteractive apt-get "$@" 2>/dev/null ||

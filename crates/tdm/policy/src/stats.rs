@@ -136,7 +136,8 @@ impl FileStats {
         };
         self.at_ns = Some(now_ns);
         let counts = new.counts.since(&before.counts);
-        if counts != Counts::default() {
+        // A writer that asks is using the file, even if an earlier sample already has its last call.
+        if counts != Counts::default() || self.is_asked_for() {
             self.used_ns = now_ns;
         }
         self.averages.add(counts, in_ns);

@@ -179,6 +179,18 @@ fn file_asking_in_a_burst_of_syncs_is_absorbed_at_once() {
 }
 
 #[test]
+fn file_evaluated_during_its_third_sync_is_absorbed_when_it_asks() {
+    let mut fixture = Fixture::new("");
+    fixture.look();
+    fixture.now_ns += SECOND;
+    fixture.count(1, Load { syncs: 3, writes: 3, ..LOG });
+    fixture.now_ns += 3 * MS;
+    fixture.look();
+    fixture.now_ns += 3 * MS;
+    assert_eq!(fixture.ask(1), Ok(()));
+}
+
+#[test]
 fn steadily_synced_file_is_wanted_and_absorbed_when_handed_over() {
     let mut fixture = Fixture::new("");
     fixture.work(1, Load { syncs: 1, ..LOG }, 20);

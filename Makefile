@@ -1,13 +1,15 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo docs performance test test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c uninstall clean
+.PHONY: all demo dist docs performance test test-dist test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c uninstall clean
 
 PREFIX ?= /usr/local
+# Where cargo puts what it builds; tools/dist builds for a target of its own.
+RELEASE ?= target/release
 # What figures name as the commit that was measured.
 export BYWAY_COMMIT := $(shell git describe --always --dirty --abbrev=8 2>/dev/null)
 
 # The command, the library for C, the library that `byway tdm run` loads into programs, and the command of experiments.
 all:
-	cargo build --release -p byway-cli -p byway-c -p byway-tdm-interpose -p byway-lab
+	cargo build --release $(CARGOFLAGS) -p byway-cli -p byway-c -p byway-tdm-interpose -p byway-lab
 
 # An image, the real Unicode records by every transfer method, the papers' workloads, report.html. Under 5 minutes.
 demo:
@@ -20,6 +22,14 @@ test:
 # All that runs in guests: the device under stock Linux drivers, the library on real NVMe nodes. tests/vm/README.md.
 test-vm:
 	tests/vm/run.sh --release --all
+
+# Packages in target/dist: Debian packages, a wheel, crates. packaging/README.md.
+dist:
+	tools/dist.sh
+
+# The packages tried on bare Debian systems, by apt, pip and the crates' own projects. As root, after `make dist`.
+test-dist:
+	tools/dist/test.sh
 
 # The documentation site in target/site, from docs: links checked, and its search tried in a browser.
 docs:
@@ -81,26 +91,26 @@ lint:
 # The commands, their man pages and completions; the library of `byway tdm run`, where the command looks for it; the library
 # for C, its header, its man pages and what pkg-config needs.
 install: all install-c
-	install -Dm755 target/release/byway $(DESTDIR)$(PREFIX)/bin/byway
-	install -Dm755 target/release/byway-lab $(DESTDIR)$(PREFIX)/bin/byway-lab
-	install -Dm755 target/release/libbyway_tdm.so $(DESTDIR)$(PREFIX)/lib/byway/libbyway_tdm.so
-	target/release/byway gen man --dir $(DESTDIR)$(PREFIX)/share/man/man1
-	target/release/byway-lab gen man --dir $(DESTDIR)$(PREFIX)/share/man/man1
+	install -Dm755 $(RELEASE)/byway $(DESTDIR)$(PREFIX)/bin/byway
+	install -Dm755 $(RELEASE)/byway-lab $(DESTDIR)$(PREFIX)/bin/byway-lab
+	install -Dm755 $(RELEASE)/libbyway_tdm.so $(DESTDIR)$(PREFIX)/lib/byway/libbyway_tdm.so
+	$(RELEASE)/byway gen man --dir $(DESTDIR)$(PREFIX)/share/man/man1
+	$(RELEASE)/byway-lab gen man --dir $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	target/release/byway gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway
-	target/release/byway gen completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway
-	target/release/byway gen completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway.fish
-	target/release/byway-lab gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway-lab
-	target/release/byway-lab gen completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway-lab
-	target/release/byway-lab gen completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway-lab.fish
+	$(RELEASE)/byway gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway
+	$(RELEASE)/byway gen completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway
+	$(RELEASE)/byway gen completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway.fish
+	$(RELEASE)/byway-lab gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway-lab
+	$(RELEASE)/byway-lab gen completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_byway-lab
+	$(RELEASE)/byway-lab gen completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/byway-lab.fish
 
 install-c: all
-	LDFLAGS=-Wl,--strip-debug bindings/c/link.sh target/release/libbyway_c.a target/release/c $(PREFIX)
+	LDFLAGS=-Wl,--strip-debug bindings/c/link.sh $(RELEASE)/libbyway_c.a $(RELEASE)/c $(PREFIX)
 	install -Dm644 bindings/c/include/byway.h $(DESTDIR)$(PREFIX)/include/byway.h
-	install -Dm644 target/release/c/byway.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/byway.pc
-	cp -P target/release/c/libbyway.so* $(DESTDIR)$(PREFIX)/lib
-	strip --strip-debug -o $(DESTDIR)$(PREFIX)/lib/libbyway.a target/release/c/libbyway.a
+	install -Dm644 $(RELEASE)/c/byway.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/byway.pc
+	cp -P $(RELEASE)/c/libbyway.so* $(DESTDIR)$(PREFIX)/lib
+	strip --strip-debug -o $(DESTDIR)$(PREFIX)/lib/libbyway.a $(RELEASE)/c/libbyway.a
 	bindings/c/man.sh $(DESTDIR)$(PREFIX)/share/man/man3
 
 # What install put there, and nothing else.

@@ -194,6 +194,7 @@ beside=()
 ahead fetched fetch
 fetching=$!
 check lint tools/lint.sh
+check packaging tools/dist/check.sh
 ahead fuzz-build-ahead build_fuzzers
 cargo_tests tests cargo test --workspace --no-fail-fast
 # Without features: another build of the public crate than that of the workspace.

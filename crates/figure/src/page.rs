@@ -57,10 +57,14 @@ impl Page {
     }
 
     /// Adds a table; columns after the first are numbers.
-    pub fn table<'a>(&mut self, headings: &[&str], rows: impl IntoIterator<Item = &'a Vec<String>>) {
+    pub fn table<'a>(
+        &mut self,
+        headings: &[impl AsRef<str>],
+        rows: impl IntoIterator<Item = &'a Vec<String>>,
+    ) {
         self.body.push_str("<div class=\"scroll\"><table class=\"figures-table\">\n<tr>");
         for heading in headings {
-            let _ = write!(self.body, "<th>{}</th>", escape(heading));
+            let _ = write!(self.body, "<th>{}</th>", escape(heading.as_ref()));
         }
         self.body.push_str("</tr>\n");
         for row in rows {

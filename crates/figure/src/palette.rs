@@ -179,7 +179,7 @@ const METHODS: [(&str, Look); 14] = [
 ];
 
 /// Engines: ours, other stores, and what transparent mappings stand beside.
-const ENGINES: [(&str, Look); 12] = [
+const ENGINES: [(&str, Look); 14] = [
     entry("byway", 0x00_72_b2, MarkShape::Circle, false, Dash::Solid),
     entry("fjall", 0xe6_9f_00, MarkShape::Square, true, Dash::Long),
     entry("lmdb", 0x33_33_33, MarkShape::Up, false, Dash::Short),
@@ -192,6 +192,8 @@ const ENGINES: [(&str, Look); 12] = [
     entry("DAX-resident", 0x00_72_b2, MarkShape::Circle, false, Dash::Solid),
     entry("bare socket", 0x99_99_99, MarkShape::Square, true, Dash::Short),
     entry("in this process", 0x33_33_33, MarkShape::Up, false, Dash::Long),
+    entry("fjall-blob", 0x99_6b_00, MarkShape::Plus, false, Dash::Long),
+    entry("lmdb-1000", 0x99_99_99, MarkShape::Down, false, Dash::Short),
 ];
 
 /// For names that have no look of their own, by place. Neighbours differ in lightness.
@@ -321,6 +323,15 @@ mod tests {
     fn dark_pages_show_light_lines() {
         for (name, look) in METHODS.iter().chain(&ENGINES) {
             assert!(look.colour.on_dark().luminance() > 0.1, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_engine_of_the_contest_has_a_look_of_its_own() {
+        let names = ["byway", "fjall", "fjall-blob", "lmdb", "lmdb-1000", "rocksdb"];
+        let looks = names.map(|name| look(name, 0));
+        for (place, one) in looks.iter().enumerate() {
+            assert!(!looks[place + 1..].contains(one), "{}", names[place]);
         }
     }
 }

@@ -45,6 +45,8 @@ Examples:
   byway-lab kv --vs fjall,lmdb --count 100000 --values 32,1K --ops put,get --json
   byway-lab kv --vs lmdb,rocksdb --ops put,get --threads 2
   byway-lab kv --ycsb A,B,C,D,E,F
+  byway-lab kv --vs lmdb --count 100000 --report out
+  byway-lab kv --vs lmdb --count 100000 --report now --compare out
   byway-lab kv --bars
 
 One process, the engines by turns in short rounds; after each, what still works in the background is waited for and \
@@ -135,6 +137,12 @@ pub struct KvBench {
     /// Decides keys, values and order.
     #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
     pub seed: u64,
+    /// Write kv.html, kv.json and a folder of figures (SVG, CSV, PDF) there.
+    #[arg(long, value_name = "DIR", conflicts_with = "bars")]
+    pub report: Option<PathBuf>,
+    /// An earlier run that the report sets beside this one: its folder, or its rows as JSON lines.
+    #[arg(long, value_name = "PATH", requires = "report")]
+    pub compare: Option<PathBuf>,
     /// Print one JSON object a line.
     #[arg(long)]
     pub json: bool,
@@ -214,7 +222,7 @@ Examples:
   byway-lab report out --full
   byway-lab report out --records /usr/share/unicode/UnicodeData.txt")]
 pub struct Report {
-    /// Where report.html and report.json are written.
+    /// Where report.html, report.json and a folder of figures (SVG, CSV, PDF) are written.
     pub dir: PathBuf,
     /// A million puts of each workload, as the papers had, instead of 100,000.
     #[arg(long, conflicts_with = "count")]
@@ -265,7 +273,7 @@ Example:
 Example:
   byway-lab gen figure benches/results/wire-bytes.json > docs/images/wire-bytes.svg")]
     Figure {
-        /// A line about the run, and the rows of `byway bench transfer --json` behind it.
+        /// Rows of `byway bench transfer --json`, with or without a line about the run before them.
         #[arg(value_name = "FILE")]
         results: PathBuf,
     },

@@ -266,6 +266,7 @@ mod tests {
             acknowledged_together: 1,
             threads: 1,
             passes: 1,
+            rounds_per_s: Vec::new(),
         }
     }
 

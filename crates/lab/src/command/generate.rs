@@ -28,8 +28,10 @@ pub fn run(what: &GenWhat, out: &mut impl Write) -> Result<()> {
 
 fn figure(results: &Path, out: &mut impl Write) -> Result<()> {
     let text = std::fs::read_to_string(results).with_context(|| results.display().to_string())?;
-    let rows = wire_bytes::rows(&text).with_context(|| results.display().to_string())?;
-    Ok(out.write_all(wire_bytes::svg(&rows)?.as_bytes())?)
+    let parsed = wire_bytes::Results::parse(&text).with_context(|| results.display().to_string())?;
+    let lacks = || format!("{} lacks rows of prp, sgl, inline or piggyback", results.display());
+    let figure = parsed.figure().with_context(lacks)?;
+    Ok(out.write_all(figure.svg()?.as_bytes())?)
 }
 
 #[cfg(test)]

@@ -1,13 +1,18 @@
 //! `byway-lab kv`: Byway beside embedded stores.
 
+use std::fs;
 use std::io::Write;
+use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use byway_console::files;
 use byway_console::terminal::{Interrupt, Progress, print_json};
+use byway_figure::Source;
 use clap::ValueEnum;
 
+use super::report::write_downloads;
 use crate::args::KvBench;
-use crate::contest::{Contest, Engine, Op, Plan, table};
+use crate::contest::{Contest, Engine, KvRow, Op, Plan, page, table};
 
 /// Longest value that is compared.
 const VALUE_MAX_BYTES: u32 = 1 << 20;
@@ -28,6 +33,7 @@ pub fn run(args: &KvBench, out: &mut impl Write, interrupt: &Interrupt) -> Resul
     if args.bars {
         return super::bars::run(&plan, args.json, out, interrupt);
     }
+    let before = args.compare.as_deref().map(earlier).transpose()?;
     let total = values.iter().map(|&value_bytes| plan.operations_of_all(value_bytes)).sum();
     let progress = Progress::new("kv", total);
     let mut rows = Vec::new();
@@ -43,6 +49,38 @@ pub fn run(args: &KvBench, out: &mut impl Write, interrupt: &Interrupt) -> Resul
     if !args.json {
         write!(out, "{}", table(&rows))?;
     }
+    match &args.report {
+        Some(dir) => report(dir, &plan, &rows, &before.unwrap_or_default()),
+        None => Ok(()),
+    }
+}
+
+/// Rows of an earlier run: `kv.json` of its folder, or a file of JSON lines, which may begin with a line about the run.
+fn earlier(path: &Path) -> Result<Vec<KvRow>> {
+    let file = if path.is_dir() { path.join("kv.json") } else { path.to_owned() };
+    let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).enumerate();
+    let parsed = lines.map(|(place, line)| (place, serde_json::from_str(line)));
+    let rows = parsed.filter(|(place, row)| *place > 0 || row.is_ok());
+    let rows: Result<Vec<KvRow>, serde_json::Error> = rows.map(|(_, row)| row).collect();
+    let rows = rows.with_context(|| format!("{} has no rows of byway-lab kv --json", file.display()))?;
+    ensure!(!rows.is_empty(), "{} has no rows of byway-lab kv --json", file.display());
+    Ok(rows)
+}
+
+/// Writes the page, its figures and the rows.
+fn report(dir: &Path, plan: &Plan, rows: &[KvRow], before: &[KvRow]) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("byway-lab {}", arguments.join(" "));
+    let source = Source::of_this_machine(command).with_seed(plan.seed);
+    let (html, downloads) = page(rows, before, &source)?;
+    let mut lines = Vec::new();
+    rows.iter().try_for_each(|row| print_json(&mut lines, row))?;
+    files::replace(&dir.join("kv.html"), html.as_bytes())?;
+    files::replace(&dir.join("kv.json"), &lines)?;
+    write_downloads(dir, &downloads)?;
+    note!("byway-lab: written {}", dir.join("kv.html").display());
     Ok(())
 }
 

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use byway_console::files;
 use byway_console::table::{self, Table};
 use byway_console::terminal::Interrupt;
+use byway_figure::{FigureFile, Source};
 use byway_measure::rows::{Stored, TransferRow};
 
 use crate::args::Report;
@@ -20,7 +22,7 @@ use crate::report::run::Plan;
 /// Puts of each workload, as usual and as the papers had.
 const PUTS: (u64, u64) = (100_000, 1_000_000);
 
-/// Measures, writes `report.html` and `report.json`, and prints the table of methods.
+/// Measures, writes `report.html`, `report.json` and the figures of the folder `figures`, and prints the table of methods.
 ///
 /// # Errors
 /// When something cannot be measured or written, or the work is interrupted.
@@ -35,14 +37,34 @@ pub fn run(args: &Report, out: &mut impl Write, interrupt: &Interrupt) -> Result
     let mut measured = Plan { puts, seed: args.seed, interrupt }.run()?;
     measured.imports = imports;
     let tables = tables(&measured);
-    let page = html::page(&measured, &figures::sections(&measured)?, &tables);
+    let command = format!("byway-lab report DIR --count {puts} --seed {}", args.seed);
+    let source = Source::of_this_machine(command)
+        .with_seed(args.seed)
+        .with_spread("none: counts and modelled times are the same in every run");
+    let (page, downloads) = html::page(&measured, &figures::sections(&measured, &source)?, &tables)?;
     files::replace(&args.dir.join("report.html"), page.as_bytes())?;
     files::replace(&args.dir.join("report.json"), &serde_json::to_vec(&measured)?)?;
+    write_downloads(&args.dir, &downloads)?;
     for (title, table) in &tables {
         put!(out, "\n{title}\n\n{table}")?;
     }
     write_verdicts(&measured, out)?;
     put!(out, "\nwritten: {}\n", args.dir.join("report.html").display())?;
+    Ok(())
+}
+
+/// Writes the files that a page links to into the folder of its page.
+///
+/// # Errors
+/// When one cannot be written.
+pub fn write_downloads(dir: &Path, downloads: &[FigureFile]) -> Result<()> {
+    for file in downloads {
+        let path = dir.join(&file.name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        }
+        files::replace(&path, &file.bytes)?;
+    }
     Ok(())
 }
 

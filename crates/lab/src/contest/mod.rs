@@ -7,6 +7,7 @@ mod key;
 mod lmdb;
 mod mixgraph;
 mod op;
+mod page;
 mod rocksdb;
 mod rocksdb_library;
 mod run;
@@ -19,6 +20,7 @@ mod ycsb;
 
 pub use engine::Engine;
 pub use op::Op;
+pub use page::page;
 pub use run::{Contest, Plan};
 pub use score::KvRow;
 pub use show::table;

@@ -380,6 +380,7 @@ impl<'a> Contest<'a> {
                 acknowledged_together: together.max(engine.puts_acknowledged_together()),
                 threads: self.plan.threads,
                 passes: score.passes(),
+                rounds_per_s: score.rounds_per_s().to_vec(),
             }
         };
         self.scores.iter().map(row).collect()

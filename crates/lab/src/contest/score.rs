@@ -39,12 +39,16 @@ pub struct KvRow {
     pub threads: u32,
     /// Passes that the medians are of.
     pub passes: u32,
+    /// Operations a second of each round whose steps were not timed one by one, pass after pass.
+    #[serde(default)]
+    pub rounds_per_s: Vec<f64>,
 }
 
 /// The passes of one engine in one kind of work.
 #[derive(Clone, Debug)]
 pub struct Score {
     passes: Vec<Pass>,
+    rounds_per_s: Vec<f64>,
     times: Histogram<u64>,
 }
 
@@ -61,7 +65,11 @@ impl Score {
     /// Nothing yet.
     pub fn new() -> Self {
         let times = Histogram::new_with_max(TIME_MAX_NS, TIME_DIGITS);
-        Self { passes: Vec::new(), times: times.unwrap_or_else(|_| unreachable!("a histogram can be so")) }
+        Self {
+            passes: Vec::new(),
+            rounds_per_s: Vec::new(),
+            times: times.unwrap_or_else(|_| unreachable!("a histogram can be so")),
+        }
     }
 
     /// Begins a pass.
@@ -77,6 +85,7 @@ impl Score {
         if plain {
             pass.plain_ops += ops;
             pass.plain += taken;
+            self.rounds_per_s.push(ops as f64 / taken.wall.as_secs_f64());
         }
     }
 
@@ -90,6 +99,11 @@ impl Score {
         let mut rates: Vec<f64> = self.passes.iter().map(Pass::ops_per_s).collect();
         let mut cpus: Vec<f64> = self.passes.iter().map(Pass::cpu_us_per_op).collect();
         (median(&mut rates), median(&mut cpus))
+    }
+
+    /// Operations a second of each plain round.
+    pub fn rounds_per_s(&self) -> &[f64] {
+        &self.rounds_per_s
     }
 
     /// Passes.
@@ -149,6 +163,7 @@ mod tests {
         let (ops_per_s, cpu_us) = score.medians();
         assert_eq!((ops_per_s.round(), cpu_us.round()), (10_000.0, 20.0));
         assert_eq!((score.ops(), score.passes()), (2000, 3));
+        assert_eq!(score.rounds_per_s()[..2], [20_000.0, 20_000.0]);
     }
 
     #[test]

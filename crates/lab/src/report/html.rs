@@ -1,79 +1,106 @@
-//! The page: one file, nothing fetched, readable without colour and on a narrow screen.
+//! The page: one file, nothing fetched, readable without colour and on a narrow screen; downloads beside it.
 
 use std::fmt::Write;
 
 use byway_console::table::Table;
+use byway_figure::{FigureError, FigureFile, Page, Paper, escape};
 
 use super::claims::{Claim, Verdict};
-use super::colour;
-use super::figures::{Figure, Section};
+use super::figures::Section;
 use super::measured::Measured;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The whole page.
-pub fn page(measured: &Measured, sections: &[Section], tables: &[(String, Table)]) -> String {
-    let mut page = String::with_capacity(1 << 20);
-    page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    // An empty icon: browsers ask for one otherwise.
-    page.push_str(
-        "<link rel=\"icon\" href=\"data:,\">\n<title>Byway: what a small put costs</title>\n<style>\n",
-    );
-    page.push_str(STYLE);
-    page.push_str("</style>\n</head>\n<body>\n<main>\n");
-    push_head(&mut page, measured);
+/// Words of the page, in the order that they come up in.
+const TERMS: [(&str, &str); 10] = [
+    (
+        "put",
+        "one value stored under a key, by one command of the NVMe key-value command set or by vendor commands beside it",
+    ),
+    (
+        "prp, sgl",
+        "the host gives addresses and the device reads the value from there: whole pages by PRP lists, exact bytes by SGLs",
+    ),
+    (
+        "piggyback",
+        "the value in unused fields of the store command, the rest in further commands (BandSlim); piggyback-pt: the same through a stock kernel's pass-through; prp+tail: whole pages by PRP, the rest so",
+    ),
+    (
+        "inline",
+        "the value in 64-byte slots of the submission queue behind its command (ByteExpress); hybrid: up to 35 bytes in the command, longer ones inline",
+    ),
+    (
+        "cxl",
+        "the value stored by the host into device memory, then a command with the key; cxl+piggyback: the first 35 bytes in the command",
+    ),
+    (
+        "adaptive",
+        "the cheapest of these by the model; adaptive-p, adaptive-c: BandSlim's threshold over piggyback and over cxl",
+    ),
+    (
+        "cosmos, gen4x4, gen5x8-cxl",
+        "profiles of a drive and its host: the papers' Cosmos+ OpenSSD on PCIe Gen2 x8, an SSD on Gen4 x4, a drive with device memory on Gen5 x8; @gen5x8 exchanges the link alone",
+    ),
+    ("modelled time", "a sum of the profile's step times; it is the same in every run"),
+    ("residual", "what is left between a paper's figure and ours"),
+    ("mixgraph", "sizes of a social network's key-value store: generalised Pareto, mean 35 bytes"),
+];
+
+/// The whole page, and the files beside it.
+///
+/// # Errors
+/// When a figure has nothing to show.
+pub fn page(
+    measured: &Measured,
+    sections: &[Section],
+    tables: &[(String, Table)],
+) -> Result<(String, Vec<FigureFile>), FigureError> {
+    let mut page = Page::new("What a small put costs, by every transfer method").with_style(STYLE);
+    page.html(&head(measured));
+    page.terms(&TERMS);
     for (title, table) in tables {
-        push_table(&mut page, title, table);
+        page.heading(title);
+        page.table(table.headings(), table.rows());
     }
     for section in sections {
-        push_section(&mut page, measured, section);
+        push_section(&mut page, measured, section)?;
     }
-    page.push_str("</main>\n</body>\n</html>\n");
-    page
+    Ok(page.finish())
 }
 
-fn push_head(page: &mut String, measured: &Measured) {
+fn head(measured: &Measured) -> String {
     let verdicts: Vec<Verdict> = Claim::all().map(|claim| claim.verdict(measured)).collect();
     let reproduced = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Reproduced(_))).count();
     let residual = verdicts.iter().filter(|verdict| **verdict == Verdict::Residual).count();
-    let _ = write!(
-        page,
-        "<h1>What a small put costs, by every transfer method</h1>\n<p>Every byte that crosses the modelled link is \
-         counted by transaction, and times are sums of a profile's step times. Of {} claims of the ByteExpress and \
-         BandSlim papers, <b>{reproduced}</b> are reproduced by at least one account, and <b>{residual}</b> are not; \
-         each stands beside its plot with what is left between. Seed {}.</p>\n",
+    let mut head = format!(
+        "<p>Every byte that crosses the modelled link is counted by transaction, and times are sums of a profile's step times. Of {} \
+         claims of the ByteExpress and BandSlim papers, <b>{reproduced}</b> are reproduced by at least one account, and \
+         <b>{residual}</b> are not; each stands beside its figure with what is left between. Seed {}.</p>\n<ul>\n",
         verdicts.len(),
         measured.seed,
     );
+    for paper in [Paper::BYTE_EXPRESS, Paper::BAND_SLIM] {
+        let url = paper.url();
+        let _ = writeln!(head, "<li>{}. <a href=\"{url}\">{}</a></li>", escape(paper.reference), paper.doi);
+    }
+    head.push_str("</ul>\n");
+    head
 }
 
-fn push_section(page: &mut String, measured: &Measured, section: &Section) {
-    let _ = write!(page, "<section>\n<h2>{}</h2>\n<p>{}</p>\n", escape(section.title), escape(section.intro));
+fn push_section(page: &mut Page, measured: &Measured, section: &Section) -> Result<(), FigureError> {
+    page.html("<section>\n");
+    page.heading(section.title);
+    page.paragraph(section.intro);
     let claims: Vec<&Claim> = Claim::all().filter(|claim| section.topic == Some(claim.topic)).collect();
-    page.push_str(if claims.is_empty() { "<div class=\"wide\">\n" } else { "<div class=\"beside\">\n" });
-    page.push_str("<div class=\"figures\">\n");
-    for figure in &section.figures {
-        push_figure(page, figure);
-    }
-    page.push_str("</div>\n");
+    page.html(if claims.is_empty() { "<div>\n" } else { "<div class=\"beside\">\n" });
+    page.figures(&section.figures)?;
     if !claims.is_empty() {
-        push_claims(page, measured, &claims);
+        let mut html = String::new();
+        push_claims(&mut html, measured, &claims);
+        page.html(&html);
     }
-    page.push_str("</div>\n</section>\n");
-}
-
-fn push_figure(page: &mut String, figure: &Figure) {
-    let title = escape(&figure.title);
-    let _ = write!(page, "<figure id=\"{}\">\n<h3>{title}</h3>\n<ul class=\"legend\">", figure.id);
-    for (place, name) in figure.legend.iter().enumerate() {
-        let colour = colour::css(colour::of(name, place));
-        let _ = write!(page, "<li><i style=\"background:{colour}\"></i>{}</li>", escape(name));
-    }
-    page.push_str("</ul>\n");
-    let label = format!("<svg role=\"img\" aria-label=\"{title}\" ");
-    page.push_str(&figure.svg.replacen("<svg ", &label, 1));
-    let _ = write!(page, "<figcaption>{}</figcaption>\n</figure>\n", escape(&figure.caption));
+    page.html("</div>\n</section>\n");
+    Ok(())
 }
 
 fn push_claims(page: &mut String, measured: &Measured, claims: &[&Claim]) {
@@ -122,49 +149,39 @@ fn push_ours(page: &mut String, measured: &Measured, claim: &Claim) {
     page.push_str("</table>\n");
 }
 
-fn push_table(page: &mut String, title: &str, table: &Table) {
-    let _ = write!(
-        page,
-        "<section>\n<h2>{}</h2>\n<div class=\"scroll\"><table class=\"figures\">\n<tr>",
-        escape(title)
-    );
-    for heading in table.headings() {
-        let _ = write!(page, "<th>{}</th>", escape(heading));
-    }
-    page.push_str("</tr>\n");
-    for row in table.rows() {
-        page.push_str("<tr>");
-        for cell in row {
-            let _ = write!(page, "<td>{}</td>", escape(cell));
-        }
-        page.push_str("</tr>\n");
-    }
-    page.push_str("</table></div>\n</section>\n");
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::figures;
     use super::super::measured::tests::modelled_all;
     use super::*;
+    use byway_figure::Source;
 
     fn made() -> String {
         let measured = modelled_all();
         let mut table = Table::new(&["method", "bytes"]);
         table.push(vec!["<prp>".to_owned(), "1".to_owned()]);
-        page(&measured, &figures::sections(&measured).unwrap(), &[("The table".to_owned(), table)])
+        let sections = figures::sections(&measured, &Source::new("byway-lab report")).unwrap();
+        page(&measured, &sections, &[("The table".to_owned(), table)]).unwrap().0
     }
 
     #[test]
     fn the_page_fetches_nothing() {
         let page = made();
-        for asset in ["src=", "@import", "url(", "<script", "href=\"http"] {
+        for asset in ["src=", "@import", "url(", "<script", "<link rel=\"stylesheet"] {
             assert!(!page.contains(asset), "{asset}");
+        }
+    }
+
+    #[test]
+    fn the_papers_are_linked_and_every_figure_can_be_downloaded() {
+        let page = made();
+        for doi in ["10.1145/3736548.3737837", "10.1109/MM.2025.3572475"] {
+            assert!(page.contains(&format!("<a href=\"https://doi.org/{doi}\"")), "{doi}");
+        }
+        for ending in ["svg", "csv", "pdf"] {
+            let links = page.matches(&format!(".{ending}\" download>")).count();
+            assert_eq!(links, page.matches("<figure").count(), "{ending}");
         }
     }
 

@@ -3,11 +3,9 @@
 mod account;
 pub mod breakdown;
 pub mod claims;
-mod colour;
 pub mod figures;
 pub mod html;
 pub mod import;
 pub mod measured;
-mod plot;
 pub mod run;
 pub mod wire_bytes;

@@ -1,179 +1,100 @@
 //! The figure of the README: wire bytes of a put by value size, for rows of `byway bench transfer --json`.
-//!
-//! Read on light and dark pages and on paper, so lines differ by mark and dash as well as by colour.
 
+use byway_figure::{Axis, Figure, Lines, Paper, Quantity, Series, Source};
 use byway_measure::rows::TransferRow;
-use plotters::prelude::*;
+use serde::Deserialize;
 
-use super::colour;
-use super::plot::{self, Area, Drawn, FONT, GRID, TEXT};
-
-const SIZE: (u32, u32) = (760, 400);
-const SIZES_BYTES: std::ops::Range<f64> = 7.0..4700.0;
-const WIRE_BYTES: std::ops::Range<f64> = 180.0..24_000.0;
-/// Pixels around a point that its mark fills.
-const MARK: i32 = 4;
-/// Where the legend begins, and the distance of its rows.
-const LEGEND: (i32, i32) = (92, 22);
-const LEGEND_ROW: i32 = 19;
-/// What the legend covers of the grid.
-const LEGEND_BOX: [(i32, i32); 2] = [(88, 12), (474, 89)];
-/// Colours of a dark page, for those that plotters wrote. A page that knows no schemes shows the light ones.
-const DARK: [(&str, &str); 6] = [
-    ("#FFFFFF", "#161B22"),
-    ("#333333", "#DDDDDD"),
-    ("#E4E4E4", "#363C44"),
-    ("#9A9A9A", "#A8A8A8"),
-    ("#0072B2", "#56B4E9"),
-    ("#D55E00", "#FF9C5A"),
+/// A method, and how it moves a value.
+const LINES: [(&str, &str); 4] = [
+    ("prp", "prp: whole pages, by PRP pointers"),
+    ("sgl", "sgl: the exact bytes, by descriptor"),
+    ("inline", "inline: in queue slots behind the command (ByteExpress)"),
+    ("piggyback", "piggyback: in unused fields of commands (BandSlim)"),
 ];
 
-/// One line: the method, how it moves a value, its dash and its mark.
-struct Line {
-    method: &'static str,
-    what: &'static str,
-    dash: Option<(u32, u32)>,
-    mark: Mark,
+/// What the line about a run says, each part where it is known.
+#[derive(Debug, Default, Deserialize)]
+struct Run {
+    #[serde(default)]
+    command: String,
+    cpu: Option<String>,
+    commit: Option<String>,
+    date: Option<String>,
 }
 
-#[derive(Clone, Copy)]
-enum Mark {
-    Square,
-    Ring,
-    Triangle,
-    Cross,
+/// Rows, with the line about their run where the file has one.
+#[derive(Debug)]
+pub struct Results {
+    run: Run,
+    rows: Vec<TransferRow>,
 }
 
-const LINES: [Line; 4] = [
-    Line { method: "prp", what: "whole pages, by PRP pointers", dash: None, mark: Mark::Square },
-    Line { method: "sgl", what: "the exact bytes, by descriptor", dash: Some((2, 3)), mark: Mark::Ring },
-    Line {
-        method: "inline",
-        what: "in queue slots behind the command (ByteExpress)",
-        dash: None,
-        mark: Mark::Triangle,
-    },
-    Line {
-        method: "piggyback",
-        what: "in unused fields of commands (BandSlim)",
-        dash: Some((7, 4)),
-        mark: Mark::Cross,
-    },
-];
+impl Results {
+    /// Parses rows as `byway bench transfer --json` prints them, or such rows behind a line about the run.
+    ///
+    /// # Errors
+    /// When a line is neither.
+    pub fn parse(text: &str) -> serde_json::Result<Self> {
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty()).peekable();
+        let is_run = |line: &&str| serde_json::from_str::<TransferRow>(line).is_err();
+        let run = match lines.next_if(is_run) {
+            Some(line) => serde_json::from_str(line)?,
+            None => Run::default(),
+        };
+        Ok(Self { run, rows: lines.map(serde_json::from_str).collect::<Result<_, _>>()? })
+    }
 
-/// The rows of a file of results, behind its line about the run.
-///
-/// # Errors
-/// When a line is no row.
-pub fn rows(results: &str) -> serde_json::Result<Vec<TransferRow>> {
-    results.lines().skip(1).map(serde_json::from_str).collect()
-}
-
-/// Draws the rows.
-///
-/// # Errors
-/// When a method of the figure has no rows, or the drawing fails.
-pub fn svg(rows: &[TransferRow]) -> Drawn<String> {
-    let drawn = plot::draw(SIZE, |area| {
-        area.fill(&WHITE).map_err(plot::failed)?;
-        axes_and_lines(area, rows)?;
-        area.draw(&Rectangle::new(LEGEND_BOX, WHITE.filled())).map_err(plot::failed)?;
-        LINES.iter().zip(0..).try_for_each(|(line, row)| legend(area, line, row))
-    })?;
-    Ok(with_dark_colours(&drawn))
-}
-
-fn axes_and_lines(area: &Area, rows: &[TransferRow]) -> Drawn<()> {
-    let mut chart = ChartBuilder::on(area)
-        .margin(10)
-        .x_label_area_size(42)
-        .y_label_area_size(72)
-        .build_cartesian_2d(SIZES_BYTES.log_scale().base(2.0), WIRE_BYTES.log_scale().base(2.0))
-        .map_err(plot::failed)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(GRID)
-        .axis_style(TEXT)
-        .label_style((FONT, 14, &TEXT))
-        .axis_desc_style((FONT, 14, &TEXT))
-        .x_desc("value size, bytes")
-        .y_desc("bytes on the link, a put")
-        .x_label_formatter(&|bytes| plot::size_label(*bytes))
-        .y_label_formatter(&|bytes| plot::size_label(*bytes))
-        .x_labels(12)
-        .y_labels(8)
-        .draw()
-        .map_err(plot::failed)?;
-    for line in &LINES {
-        let points = points_of(line.method, rows)?;
-        let style = colour::of(line.method, 0).stroke_width(2);
-        match line.dash {
-            Some((dash, gap)) => {
-                chart.draw_series(DashedLineSeries::new(points.iter().copied(), dash, gap, style))
+    /// The figure; `None` if a method of it has no rows.
+    pub fn figure(self) -> Option<Figure> {
+        let Self { run, rows } = self;
+        let source = Source::new(run.command).with_origin(run.cpu, run.commit, run.date);
+        let source = source.with_paper(Paper::BYTE_EXPRESS).with_paper(Paper::BAND_SLIM);
+        let bytes = |name: &str| Axis::log2(Quantity::new(name, "bytes"));
+        let mut plot = Lines::new(bytes("value size"), bytes("traffic of a put on the link"));
+        for (method, name) in LINES {
+            let of = rows.iter().filter(|row| row.method == method);
+            let points: Vec<(f64, f64)> = of.map(|row| (row.size, row.wire_bytes)).collect();
+            if points.is_empty() {
+                return None;
             }
-            None => chart.draw_series(LineSeries::new(points.iter().copied(), style)),
+            plot = plot.with(Series::measured(name, points));
         }
-        .map_err(plot::failed)?;
-        let pixels: Vec<(i32, i32)> = points.iter().map(|point| chart.backend_coord(point)).collect();
-        pixels.into_iter().try_for_each(|at| draw_mark(area, line, at))?;
+        let figure = Figure::new("wire-bytes", "Wire bytes of one put by value size", plot, source);
+        Some(figure.with_caption("Both axes are logarithmic.").with_dark_colours())
     }
-    Ok(())
-}
-
-fn points_of(method: &str, rows: &[TransferRow]) -> Drawn<Vec<(f64, f64)>> {
-    let rows = rows.iter().filter(|row| row.method == method);
-    let points: Vec<(f64, f64)> = rows.map(|row| (row.size, row.wire_bytes)).collect();
-    if points.is_empty() { Err(plot::missing(method)) } else { Ok(points) }
-}
-
-fn draw_mark(area: &Area, line: &Line, at: (i32, i32)) -> Drawn<()> {
-    let colour = colour::of(line.method, 0);
-    let corners = [(at.0 - MARK, at.1 - MARK), (at.0 + MARK, at.1 + MARK)];
-    match line.mark {
-        Mark::Square => area.draw(&Rectangle::new(corners, colour.filled())),
-        Mark::Ring => area.draw(&Circle::new(at, MARK + 1, colour.stroke_width(2))),
-        Mark::Triangle => area.draw(&TriangleMarker::new(at, MARK + 2, colour.filled())),
-        Mark::Cross => area.draw(&Cross::new(at, MARK, colour.stroke_width(2))),
-    }
-    .map_err(plot::failed)
-}
-
-/// One row of the legend: a stretch of the line with its mark, and its name.
-fn legend(area: &Area, line: &Line, row: i32) -> Drawn<()> {
-    let (x, y) = (LEGEND.0, LEGEND.1 + row * LEGEND_ROW);
-    let style = colour::of(line.method, 0).stroke_width(2);
-    let ends = [(x, y), (x + 44, y)];
-    match line.dash {
-        Some((dash, gap)) => area.draw(&plotters::element::DashedPathElement::new(ends, dash, gap, style)),
-        None => area.draw(&PathElement::new(ends, style)),
-    }
-    .map_err(plot::failed)?;
-    draw_mark(area, line, (x + 22, y))?;
-    let text = format!("{}: {}", line.method, line.what);
-    area.draw(&Text::new(text, (x + 54, y - 7), TextStyle::from((FONT, 14).into_font()).color(&TEXT)))
-        .map_err(plot::failed)
-}
-
-/// The drawing with a style sheet that exchanges its colours where the reader's page is dark.
-fn with_dark_colours(drawn: &str) -> String {
-    let rules: String = DARK
-        .iter()
-        .map(|(light, dark)| {
-            format!("[fill=\"{light}\"]{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}")
-        })
-        .collect();
-    let style = format!("<style>@media(prefers-color-scheme:dark){{{rules}}}</style>");
-    drawn.replacen(">\n", &format!(">\n{style}\n"), 1)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::measured::tests::modelled;
     use super::*;
+    use byway_link::{Method, Profile};
+
+    fn raw() -> String {
+        let profile = Profile::by_name("cosmos").unwrap();
+        let methods = [Method::Prp, Method::Sgl, Method::Inline, Method::Piggyback];
+        let rows = methods.iter().flat_map(|&method| [8, 64].map(|size| modelled(&profile, method, size)));
+        rows.map(|row| serde_json::to_string(&row).unwrap() + "\n").collect()
+    }
 
     #[test]
-    fn a_method_without_rows_is_an_error() {
-        assert!(svg(&[]).unwrap_err().to_string().contains("prp is missing"));
+    fn raw_rows_without_a_line_about_the_run_keep_their_first() {
+        let csv = Results::parse(&raw()).unwrap().figure().unwrap().csv();
+        assert_eq!(csv.matches("\n\"prp: ").count(), 2, "{csv}");
+    }
+
+    #[test]
+    fn a_line_about_the_run_says_where_the_figure_comes_from() {
+        let text = format!("{{\"command\":\"byway bench\",\"commit\":\"3f06a98b\"}}\n{}", raw());
+        let csv = Results::parse(&text).unwrap().figure().unwrap().csv();
+        assert!(csv.contains("# command: byway bench\n# commit: 3f06a98b\n"), "{csv}");
+        assert_eq!(csv.matches("\n\"prp: ").count(), 2, "{csv}");
+    }
+
+    #[test]
+    fn a_method_without_rows_makes_no_figure() {
+        assert!(Results::parse("").unwrap().figure().is_none());
+        assert!(Results::parse("no json\n").is_err());
     }
 }

@@ -77,7 +77,12 @@ fn commands_of_a_second_are_shown_with_their_latency() {
     assert!((bytes / per_s - 4096.0).abs() < 1.0 && p50 > 0.0 && p50 <= p99, "{read}");
     assert!(report["total"]["at_a_time"].as_f64().unwrap() > 0.0, "{report}");
     let shown = said(&["top", &metrics, "--once", "--interval", "0.2"]);
-    assert!(shown.contains("commands ") && shown.contains("p99") && shown.contains("hosts"), "{shown}");
+    assert!(shown.contains("commands ") && shown.contains("p99.9") && shown.contains("hosts"), "{shown}");
+    let bare = metrics.strip_prefix("http://").unwrap();
+    assert!(
+        said(&["top", bare, "--once", "--interval", "0.2"]).contains("p99"),
+        "an address without a scheme"
+    );
     // Of the same device by its own logs: what hosts have read so far.
     let report = await_report(&uri, |report| {
         command(report, "read").is_some_and(|read| read["per_s"].as_f64().unwrap() > 0.0)
@@ -121,7 +126,7 @@ fn a_closed_port_and_a_server_without_metrics_have_different_errors() {
     let other = format!("{metrics}/other");
     assert!(refused(2, &["top", &other, "--once"]).contains("404 Not Found"));
     server.end("-TERM");
-    assert!(refused(2, &["top", &metrics, "--once"]).contains("connect to 127.0.0.1"));
+    assert!(refused(2, &["top", &metrics, "--once"]).contains("serve --metrics"));
     assert!(refused(2, &["top", &uri, "--once"]).contains("no server listens at"));
     byway().args(["top", &metrics, "--interval", "0"]).assert().code(2);
 }

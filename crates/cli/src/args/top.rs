@@ -10,18 +10,18 @@ use crate::target::Target;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  byway top http://127.0.0.1:9899
+  byway top 127.0.0.1:9899
   byway top tcp://10.0.0.1/nqn.2026-11.example:disk --interval 5
   byway top disk.img --once
   byway top http://127.0.0.1:9899 --json | jq -c '.commands[] | [.command, .per_s, .p99_s]'
 
-`byway serve --metrics` has the whole picture. A device that is opened has what its logs hold: health, \
+`byway serve --metrics` has the whole picture, and shows it in a browser too, at http://HOST:PORT/. A device that is opened has what its logs hold: health, \
 commands of hosts, and of Byway devices their link and flash as well.
 
 On a terminal the figures stay in place until q or Ctrl-C; elsewhere a report follows the other. The first comes after an interval, \
 and covers it.")]
 pub struct Top {
-    /// What to look at: http://HOST:PORT of a server's figures, or a device by its path or URI (`byway help uri`).
+    /// What to look at: HOST:PORT or http://HOST:PORT of a server's metrics, or a device by its path or URI (`byway help uri`).
     #[arg(value_name = "DEVICE")]
     pub device: Target,
     /// Seconds between two looks.

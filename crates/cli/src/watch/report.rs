@@ -65,6 +65,7 @@ pub struct Command {
     pub errors_per_s: f64,
     pub p50_s: Option<f64>,
     pub p99_s: Option<f64>,
+    pub p999_s: Option<f64>,
 }
 
 /// One class of transactions.
@@ -223,6 +224,7 @@ impl Between<'_> {
             errors_per_s: self.rate("byway_commands_total", failed).unwrap_or(0.0),
             p50_s: took.quantile(0.5),
             p99_s: took.quantile(0.99),
+            p999_s: took.quantile(0.999),
             queue,
             command,
         }

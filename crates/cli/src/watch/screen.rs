@@ -112,7 +112,7 @@ fn fitted(text: &str, rows: usize) -> Vec<String> {
         return text.lines().map(str::to_owned).collect();
     }
     let shown = rows.saturating_sub(1);
-    let more = format!("{} more below", counted((all - shown) as u64, "line"));
+    let more = format!("{} more below (--once prints all)", counted((all - shown) as u64, "line"));
     text.lines().take(shown).map(str::to_owned).chain(std::iter::once(more)).collect()
 }
 
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_text_that_is_too_long_says_how_much_of_it_is_below() {
         assert_eq!(fitted("a\nb\n", 2), ["a", "b"]);
-        assert_eq!(fitted("a\nb\nc\nd\n", 3), ["a", "b", "2 lines more below"]);
-        assert_eq!(fitted("a\nb\n", 1), ["2 lines more below"]);
+        assert_eq!(fitted("a\nb\nc\nd\n", 3), ["a", "b", "2 lines more below (--once prints all)"]);
+        assert_eq!(fitted("a\nb\n", 1), ["2 lines more below (--once prints all)"]);
     }
 }

@@ -79,7 +79,7 @@ impl Report {
     }
 
     fn write_commands(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(&["command", "total", "rate", "data", "p50", "p99", "errors"]);
+        let mut table = Table::new(&["command", "total", "rate", "data", "p50", "p99", "p99.9", "errors"]);
         for one in &self.commands {
             let admin = if one.queue == "io" { "" } else { "admin " };
             table.push(vec![
@@ -89,6 +89,7 @@ impl Report {
                 bytes_rate(one.bytes_per_s),
                 seconds(one.p50_s),
                 seconds(one.p99_s),
+                seconds(one.p999_s),
                 rate(one.errors_per_s),
             ]);
         }

@@ -222,6 +222,17 @@ fn requests_for_other_paths_or_by_other_methods_are_refused() {
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && body.is_empty(), "{head}{body}");
     let (head, body) = ask("GET / HTTP/1.0\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && body.contains("/metrics"), "{head}{body}");
+    assert!(
+        head.contains("\r\nContent-Type: text/html; charset=utf-8\r\n") && !head.contains("unsafe"),
+        "{head}"
+    );
+    for header in
+        ["Content-Security-Policy: default-src 'none'; script-src 'sha256-", "Cache-Control: no-cache\r\n"]
+    {
+        assert!(head.contains(header), "{head}");
+    }
+    let (same, nothing) = ask("HEAD / HTTP/1.1\r\n\r\n");
+    assert!(same == head && nothing.is_empty(), "{same}");
     for (request, status) in [
         ("GET /other HTTP/1.1\r\n\r\n", "404 Not Found"),
         ("POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", "405 Method Not Allowed"),

@@ -109,7 +109,8 @@ pub struct Serve {
     pub threads: u16,
     /// Count commands, and serve metrics at this address (port 9899 unless one is given, 0 for any that is free) as Prometheus
     /// reads them, at /metrics: connections, commands by type with how long they took, bytes, errors, the device's link, flash and
-    /// health, memory. Every client that reaches the address may read them. `byway top http://ADDRESS:PORT` shows them live.
+    /// health, memory. A browser shows them live at /, and `byway top http://ADDRESS:PORT` in a terminal. Every client that reaches the
+    /// address may read them.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = metrics_address)]
     pub metrics: Option<SocketAddr>,
     /// Whether the controller announces SGLs: `sgl=` of a URI, which an image's path alone has no place for.

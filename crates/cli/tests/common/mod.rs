@@ -1,6 +1,7 @@
 //! What the tests of the command share.
 #![allow(clippy::unwrap_used, dead_code)]
 
+pub mod browser;
 pub mod exposition;
 pub mod pages;
 pub mod server;

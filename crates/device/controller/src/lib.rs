@@ -64,4 +64,6 @@ pub use outcome::{Done, ExternalCommand, Reply};
 pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
 pub use reservation::{Access, Host, PERSISTENT_REGISTRANTS};
-pub use subsystem::{Health, Identity, MAX_CONTROLLERS, PortId, Subsystem, SubsystemError, SubsystemOptions};
+pub use subsystem::{
+    Health, Identity, MAX_CONTROLLERS, NamespaceSpace, PortId, Subsystem, SubsystemError, SubsystemOptions,
+};

@@ -1,6 +1,6 @@
 //! Counters of a device at one moment.
 
-use byway_controller::{CommandSnapshot, Health, StallSnapshot};
+use byway_controller::{CommandSnapshot, Health, NamespaceSpace, StallSnapshot};
 use byway_flash::{FlashCounters, FlashHealth};
 use byway_link::Ledger;
 
@@ -20,8 +20,8 @@ pub struct DeviceSnapshot {
     pub health: Health,
     /// What commands waited for.
     pub stalls: StallSnapshot,
-    /// Namespaces, attached to a controller or not.
-    pub namespaces: usize,
+    /// How full each namespace is, attached to a controller or not.
+    pub space: Vec<NamespaceSpace>,
     /// I/O queues of all controllers.
     pub io_queues: usize,
 }

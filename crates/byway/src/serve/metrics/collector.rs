@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use byway_controller::{CommandType, Histogram, StallSnapshot};
+use byway_controller::{CommandType, Histogram, NamespaceSpace, StallSnapshot};
 use byway_flash::{CauseCounters, Stall, Stalls};
 use byway_spec::base::command::Direction;
+use byway_spec::base::identify::Csi;
 use byway_tcp_target::TargetSnapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -110,8 +111,9 @@ fn and<'a>(labels: &'a [(&'static str, String)], other: (&'a str, &'a str)) -> V
 
 fn commands(families: &mut Families<'_, '_>) -> fmt::Result {
     families.of_devices(Gauge, "byway_namespaces", "Namespaces.", |samples, device| {
-        samples.value(&[], device.namespaces)
+        samples.value(&[], device.space.len())
     })?;
+    space(families)?;
     families.of_devices(Gauge, "byway_io_queues", "I/O queues of all controllers.", |samples, device| {
         samples.value(&[], device.io_queues)
     })?;
@@ -135,6 +137,38 @@ fn commands(families: &mut Families<'_, '_>) -> fmt::Result {
         samples.value(&[("for", "engine")], device.commands.in_engines)?;
         samples.value(&[("for", "sync")], device.commands.awaiting_sync)
     })
+}
+
+/// Room of each namespace.
+fn space(families: &mut Families<'_, '_>) -> fmt::Result {
+    type Of = fn(&NamespaceSpace) -> Option<u64>;
+    let gauges: [(&str, &str, Of); 3] = [
+        (
+            "byway_namespace_capacity_bytes",
+            "Bytes that a namespace can hold: blocks, or live records of pairs with their index entries.",
+            |space| Some(space.capacity_bytes),
+        ),
+        (
+            "byway_namespace_used_bytes",
+            "Of these, bytes in use; of blocks, once a host has sent Identify Namespace.",
+            |space| space.used_bytes,
+        ),
+        (
+            "byway_namespace_pairs",
+            "Key-value pairs; a key that was overwritten may count twice until the index is written out.",
+            |space| space.pairs,
+        ),
+    ];
+    for (name, help, of) in gauges {
+        families.of_devices(Gauge, name, help, |samples, device| {
+            device.space.iter().try_for_each(|space| {
+                let (nsid, csi) = (space.nsid.to_string(), if space.csi == Csi::KV { "kv" } else { "nvm" });
+                let labels = [("nsid", nsid.as_str()), ("command_set", csi)];
+                of(space).map_or(Ok(()), |value| samples.value(&labels, value))
+            })
+        })?;
+    }
+    Ok(())
 }
 
 fn completed(samples: &mut Samples<'_>, kind: &CommandType) -> fmt::Result {
@@ -282,6 +316,12 @@ fn wear(families: &mut Families<'_, '_>) -> fmt::Result {
     })?;
     families.of_devices(
         Gauge,
+        "byway_flash_free_blocks",
+        "Blocks that can be opened and hold nothing.",
+        |samples, device| samples.value(&[], device.wear.free_blocks),
+    )?;
+    families.of_devices(
+        Gauge,
         "byway_flash_spare_blocks",
         "Blocks that may go bad.",
         |samples, device| samples.value(&[], device.wear.spare_blocks),
@@ -342,11 +382,13 @@ fn health(families: &mut Families<'_, '_>) -> fmt::Result {
 }
 
 fn process(families: &mut Families<'_, '_>, process: &ProcessFigures) -> fmt::Result {
-    let ProcessFigures { resident_bytes, virtual_bytes, cpu_s } = *process;
+    let ProcessFigures { resident_bytes, virtual_bytes, cpu_s, started_s } = *process;
     let help = "Memory of the server in RAM.";
     families.gauge("process_resident_memory_bytes", help, |samples| samples.value(&[], resident_bytes))?;
     let help = "Address space of the server.";
     families.gauge("process_virtual_memory_bytes", help, |samples| samples.value(&[], virtual_bytes))?;
     let help = "Processor time of the server.";
-    families.counter("process_cpu_seconds", help, |samples| samples.count(&[], cpu_s))
+    families.counter("process_cpu_seconds", help, |samples| samples.count(&[], cpu_s))?;
+    let help = "When the server was started, in seconds since 1970.";
+    families.gauge("process_start_time_seconds", help, |samples| samples.value(&[], started_s))
 }

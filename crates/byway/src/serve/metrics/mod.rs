@@ -6,6 +6,7 @@
 mod collector;
 mod families;
 mod http;
+mod page;
 mod process;
 mod request;
 

@@ -2,6 +2,8 @@
 
 use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 
+use super::page::PAGE;
+
 /// Where the figures are.
 pub(super) const PATH: &str = "/metrics";
 
@@ -18,7 +20,7 @@ pub(super) enum Asked {
     Part,
     /// The figures; without them, only what would be said of them.
     Figures { head_only: bool },
-    /// `GET /`: a page with the link to the metrics.
+    /// `GET /`: the live view.
     Root { head_only: bool },
     /// Something else.
     Refused(Refusal),
@@ -81,12 +83,12 @@ fn of_head(request: &httparse::Request<'_, '_>) -> Asked {
 
 /// The answer with the figures.
 pub(super) fn figures(text: &str, head_only: bool) -> Vec<u8> {
-    answer("200 OK", CONTENT_TYPE, "", text, head_only)
+    answer("200 OK", CONTENT_TYPE, "Cache-Control: no-store\r\n", text, head_only)
 }
 
-/// The answer to a request for `/`: where the figures are.
+/// The answer to a request for `/`: the live view.
 pub(super) fn root(head_only: bool) -> Vec<u8> {
-    answer("200 OK", "text/plain; charset=utf-8", "", &format!("figures for Prometheus: {PATH}\n"), head_only)
+    answer("200 OK", "text/html; charset=utf-8", &PAGE.headers, &PAGE.html, head_only)
 }
 
 fn answer(status: &str, content_type: &str, headers: &str, body: &str, head_only: bool) -> Vec<u8> {

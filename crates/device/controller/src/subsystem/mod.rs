@@ -15,6 +15,7 @@ mod options;
 mod paths;
 mod permit;
 mod sanitize;
+mod space;
 mod upkeep;
 mod windows;
 
@@ -44,6 +45,7 @@ pub(crate) use paths::Paths;
 pub use paths::PortId;
 pub(crate) use permit::{BlockAccess, BlockPermit};
 pub(crate) use sanitize::IN_PROGRESS;
+pub use space::NamespaceSpace;
 pub use windows::WindowShape;
 
 #[derive(Debug)]

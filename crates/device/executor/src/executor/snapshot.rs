@@ -16,7 +16,7 @@ impl Core {
             wear: subsystem.flash().health(),
             health: subsystem.health(),
             stalls: subsystem.stall_snapshot(),
-            namespaces: subsystem.namespaces().count(),
+            space: subsystem.space_snapshot(),
             io_queues: controller.io_queues() + fabric.io_queues(),
         }
     }

@@ -117,7 +117,7 @@ fn look(stage: &Stage, seed: u64) {
                 moved_bytes = ledger.payload_bytes();
             }
             1 => stage.embedded.with_subsystem(|subsystem| assert!(subsystem.flash().used_bytes() > 0)),
-            2 => assert_eq!(handle.snapshot().unwrap().namespaces, 2),
+            2 => assert_eq!(handle.snapshot().unwrap().space.len(), 2),
             _ => stage.embedded.set_ledger(random.one_in(2)),
         }
     }

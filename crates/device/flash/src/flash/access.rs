@@ -389,6 +389,13 @@ impl Flash {
         Ok(mapped * self.entry_bytes(kind))
     }
 
+    /// As [`Flash::mapped_bytes`] where they were counted since the device was opened; `None` otherwise, and of no extent.
+    #[must_use]
+    pub fn known_mapped_bytes(&self, extent: ExtentId) -> Option<u64> {
+        let kind = self.entry(extent).ok()?.record.kind.page_kind();
+        Some(self.mapped.get(extent)? * self.entry_bytes(kind))
+    }
+
     /// First entry and mapping of an extent that has the range.
     #[inline]
     pub(super) fn range(

@@ -25,6 +25,8 @@ pub struct FlashHealth {
     pub retired_blocks: u32,
     /// Erases of the blocks in use.
     pub wear: WearSummary,
+    /// Blocks that are erased, or are erased when they are opened.
+    pub free_blocks: u32,
     /// Reads, since the device was opened, that had wrong bits which could be corrected.
     pub corrected_reads: u64,
     /// More blocks went bad than there were to spare: everything is still read, nothing is written.
@@ -50,6 +52,7 @@ impl Flash {
             grown_bad_blocks: bad.grown,
             retired_blocks: bad.retired,
             wear,
+            free_blocks: blocks.free_count(),
             corrected_reads: self.ftl.media.corrected_reads(),
             worn_out: blocks.are_worn_out(),
         }

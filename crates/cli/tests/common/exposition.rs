@@ -99,6 +99,12 @@ impl Exposition {
         self.get(name, labels).unwrap_or(0.0)
     }
 
+    /// Names of the labels of a metric.
+    pub fn labels_of(&self, name: &str) -> BTreeSet<&str> {
+        let mine = self.samples.keys().filter(|(of, _)| of == name);
+        mine.flat_map(|(_, labels)| labels.keys().map(String::as_str)).collect()
+    }
+
     /// Names of all families.
     pub fn families(&self) -> impl Iterator<Item = &str> {
         self.kinds.keys().map(String::as_str)

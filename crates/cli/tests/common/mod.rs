@@ -4,6 +4,7 @@
 pub mod browser;
 pub mod exposition;
 pub mod pages;
+pub mod promql;
 pub mod server;
 pub mod tdm;
 

@@ -16,6 +16,7 @@ mod ledger_page;
 mod moved;
 mod namespace;
 mod opened;
+mod perf_report;
 mod target;
 mod watch;
 

@@ -22,6 +22,9 @@ const BLOCKS_MAX: u64 = 1 << 16;
 /// Time of a measurement by default.
 const TIME: Duration = Duration::from_secs(10);
 
+/// Interval of charts, of a measurement without a time.
+const INTERVAL: Duration = Duration::from_millis(100);
+
 /// A load that can be run.
 #[derive(Debug)]
 pub struct Plan {
@@ -189,6 +192,18 @@ impl Plan {
             log: args.log.clone(),
             first_thread: 0,
         })
+    }
+
+    /// Has the intervals of each thread kept, for charts: those of logs, else 200 of the time, of at least 10 ms, or 100 ms.
+    ///
+    /// # Errors
+    /// Commands that are not timed.
+    pub fn keep_series(&mut self) -> Result<()> {
+        ensure!(self.latency, "a report is of commands that are timed: leave out --no-latency");
+        let of_time = self.time.map_or(INTERVAL, |time| (time / 200).max(INTERVAL / 10));
+        let interval = self.keep.map_or(of_time, |keep| keep.interval);
+        self.keep = Some(Keep { interval, series: true });
+        Ok(())
     }
 
     /// A queue for one thread.

@@ -60,7 +60,7 @@ pub struct Dd {
 /// `byway perf`.
 #[derive(Debug, Args)]
 #[command(
-    group = ArgGroup::new("load").required(true).args(["rw", "jobs"]),
+    group = ArgGroup::new("load").required(true).multiple(true).args(["rw", "jobs", "compare"]),
     after_help = "\
 Examples:
   byway perf null-backend:1G --rw randread --depth 32 --time 2
@@ -73,13 +73,15 @@ Examples:
   byway perf disk.img --rw putget --mix 90 --fill --keys 100000 --count 1000000
   byway perf blocks.bin --rw randread --time 5 --log run --log-avg-ms 100
   byway perf blocks.bin --jobs jobs.fio --json
+  byway perf blocks.bin --rw randread --time 5 --report after --compare before
+  byway perf --compare after --compare before --report both
 
 Loads that write overwrite what the device holds in the range, or under the keys. Each thread has a queue and a random \
 number stream of its own, and of a sequential load a part of the range of its own. Ctrl-C ends the measurement and prints \
 what was measured. Aliases are the words of fio, with its units and its meaning.")]
 pub struct Perf {
     /// The device: the path of an image, file or device node, or a URI (`byway help uri`).
-    #[arg(value_name = "DEVICE", required_unless_present = "jobs")]
+    #[arg(value_name = "DEVICE", required_unless_present_any = ["jobs", "compare"])]
     pub target: Option<Target>,
     /// Namespace, as `ns=` of a URI [default: the first that fits].
     #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
@@ -90,6 +92,13 @@ pub struct Perf {
     /// without one it is DEVICE. Options are those of this command, by our names or fio's.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rw", "mix", "bs", "depth", "batch", "threads", "cpus", "time", "count", "warmup", "offset", "length", "random_distribution", "keys", "key_bytes", "value_bytes", "fill", "direct", "invalidate", "seed", "verify", "parts", "memory", "wait", "timeout", "no_latency"])]
     pub jobs: Option<PathBuf>,
+    /// Write a report into a folder: report.html, its figures as SVG, CSV and PDF, and report.json.
+    #[arg(long, value_name = "FOLDER")]
+    pub report: Option<PathBuf>,
+    /// Have a finished report, by its folder or its report.json, beside the one that is written. Once for each; without --rw and
+    /// --jobs nothing is measured, and these reports stand beside each other.
+    #[arg(long, value_name = "REPORT", requires = "report")]
+    pub compare: Vec<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

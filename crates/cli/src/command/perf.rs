@@ -15,6 +15,10 @@ use serde::Serialize;
 
 use crate::args::Perf;
 use crate::opened;
+use crate::perf_report::{self, Measurement, Named, Origin, Run};
+
+/// The name that a report has for what was measured just now.
+const THIS_RUN: &str = "this run";
 
 /// What was measured, and of what.
 #[derive(Serialize)]
@@ -50,6 +54,9 @@ struct Report {
     #[serde(flatten)]
     total: Part,
     threads: Vec<Part>,
+    /// What a report keeps of it, where one is asked for.
+    #[serde(skip)]
+    kept: Option<Run>,
 }
 
 /// What one thread measured, or all of them.
@@ -83,6 +90,11 @@ struct Reports<'a> {
 /// # Errors
 /// A load that the device cannot carry, what it says to a command, a difference.
 pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    let others = args.compare.iter().map(|path| perf_report::read(path, interrupt));
+    let others = others.collect::<Result<Vec<Named>>>()?;
+    if args.settings.rw.is_none() && args.jobs.is_none() {
+        return write_report(args, others);
+    }
     let jobs = jobs_of(args)?;
     let (mut reports, mut first_thread) = (Vec::new(), 0);
     for group in groups(&jobs) {
@@ -92,10 +104,26 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
         first_thread += group.iter().map(|job| job.settings.threads).sum::<u32>();
     }
     print(args, &reports, out)?;
+    if args.report.is_some() {
+        let runs = reports.iter().filter_map(|report| report.kept.clone()).collect();
+        let measurement =
+            Measurement { version: env!("CARGO_PKG_VERSION").to_owned(), origin: Origin::here(), runs };
+        let this = Named { name: THIS_RUN.to_owned(), measurement };
+        write_report(args, std::iter::once(this).chain(others).collect())?;
+    }
     if reports.iter().any(|report| report.interrupted) {
         return Err(Interrupted("what was measured until then is printed".into()).into());
     }
     check_missing(&reports)
+}
+
+/// Writes the report that is asked for, and says where it is.
+fn write_report(args: &Perf, mut of: Vec<Named>) -> Result<()> {
+    if let Some(folder) = &args.report {
+        let page = perf_report::write(folder, &mut of)?;
+        note!("byway: the report is {}", page.display());
+    }
+    Ok(())
 }
 
 /// The jobs of the file, or the one that the arguments say.
@@ -139,6 +167,9 @@ fn measured(args: &Perf, jobs: &[Job], first_thread: u32, interrupt: &Interrupt)
         let open = |opened: &str| open_once(opened, changes(uri), &mut devices);
         let mut plan = Plan::of(&job.settings, uri, opened::depth_of(uri), open)?;
         plan.first_thread = first_thread;
+        if args.report.is_some() {
+            plan.keep_series()?;
+        }
         first_thread += plan.threads;
         plans.push(plan);
     }
@@ -211,6 +242,10 @@ impl Report {
             verified: plan.verify.then_some(measured.verified),
             total: Part::of(&total),
             threads: measured.threads.iter().map(Part::of).collect(),
+            kept: plan
+                .keep
+                .filter(|keep| keep.series)
+                .map(|_| Run::of(&job.name, plan, plan.device.name(), measured)),
         }
     }
 }

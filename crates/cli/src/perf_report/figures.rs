@@ -1,0 +1,134 @@
+//! The figures of a report: latency percentiles, rate and latency over time, the rate of each thread.
+
+use byway_figure::{Axis, Figure, Lines, Point, Quantity, Role, Series, Source, Value};
+
+use super::Named;
+use super::data::{Origin, PointOfSide, Run, SideOfRun};
+
+/// Most threads that are shown by a line each.
+const THREADS_MAX: usize = 8;
+
+/// One side of one load of one report, under the name of its line.
+struct Line<'a> {
+    name: String,
+    role: Role,
+    side: &'a SideOfRun,
+}
+
+/// All figures of these reports, of which the first is the one that was measured.
+pub fn figures(of: &[Named]) -> Vec<Figure> {
+    let lines = lines(of);
+    let source = || source(of);
+    let mut figures =
+        vec![percentiles(&lines, source()), rates(&lines, source()), latencies(&lines, source())];
+    if let [one] = of {
+        figures.extend(rates_of_threads(&one.measurement.runs, source()));
+    }
+    figures
+}
+
+fn lines(of: &[Named]) -> Vec<Line<'_>> {
+    let mut lines = Vec::new();
+    for (place, named) in of.iter().enumerate() {
+        let role = if place == 0 { Role::Measured } else { Role::Earlier };
+        let report = if of.len() == 1 { "" } else { named.name.as_str() };
+        for run in &named.measurement.runs {
+            lines.extend(run.sides.iter().map(|side| Line {
+                name: line_name(report, run, side),
+                role,
+                side,
+            }));
+        }
+    }
+    lines
+}
+
+fn line_name(report: &str, run: &Run, side: &SideOfRun) -> String {
+    let words = [report, run.job.as_str(), side.side.as_str()];
+    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Where the numbers come from: of several reports, the others' commands behind the first one's.
+fn source(of: &[Named]) -> Source {
+    let Some(first) = of.first() else { return Source::new("") };
+    let others =
+        of.iter().skip(1).map(|named| format!("; {}: {}", named.name, named.measurement.origin.command));
+    let Origin { command, machine, commit, date } = first.measurement.origin.clone();
+    let source = Source::new(command + &others.collect::<String>()).with_origin(machine, commit, date);
+    match first.measurement.runs.first() {
+        Some(run) => source.with_seed(run.seed),
+        None => source,
+    }
+}
+
+fn percentiles(lines: &[Line<'_>], source: Source) -> Figure {
+    let mut plot = Lines::new(Axis::percentile(), Axis::log10(Quantity::new("latency", "µs")));
+    for line in lines {
+        let points = line.side.percentiles.iter().map(|at| (at.percent, at.ns.max(1) as f64 / 1e3));
+        plot = plot.with(Series::new(&line.name, line.role, points));
+    }
+    let caption = "So many per cent of commands took no longer than this, from submission to completion. A line ends where one command \
+                   is left beyond it.";
+    Figure::new("latency-percentiles", "Latency percentiles", plot, source).with_caption(caption)
+}
+
+fn seconds() -> Axis {
+    Axis::linear(Quantity::new("time", "s"))
+}
+
+fn rates(lines: &[Line<'_>], source: Source) -> Figure {
+    let mut plot = Lines::new(seconds(), Axis::linear(Quantity::new("rate", "1000 commands/s")));
+    for line in lines {
+        let value = |at: &PointOfSide| Value::spread(at.iops / 1e3, at.iops_min / 1e3, at.iops_max / 1e3);
+        plot = plot.with(Series::new(
+            &line.name,
+            line.role,
+            line.side.series.iter().map(|at| (at.at_s, value(at))),
+        ));
+    }
+    let caption = "Commands a second of all threads together. Where a point stands for several intervals, the spread is that of the \
+                   intervals.";
+    let source = source.with_spread("least and most of the intervals of a point");
+    Figure::new("rate-over-time", "Rate over time", plot, source).with_caption(caption)
+}
+
+fn latencies(lines: &[Line<'_>], source: Source) -> Figure {
+    let mut plot = Lines::new(seconds(), Axis::log10(Quantity::new("latency", "µs")));
+    for line in lines {
+        let median = |at: &PointOfSide| spread_us(at.p50_ns, at.p50_min_ns, at.p50_max_ns);
+        let high = |at: &PointOfSide| spread_us(at.p99_ns, at.p99_min_ns, at.p99_max_ns);
+        plot = plot.with(over_time(line, "p50", median)).with(over_time(line, "p99", high));
+    }
+    let caption = "Median and 99th percentile of the latency in each interval: the mean of those of the threads. Intervals in which \
+                   nothing finished have none.";
+    let source = source.with_spread("least and most of threads and intervals of a point");
+    Figure::new("latency-over-time", "Latency over time", plot, source).with_caption(caption)
+}
+
+fn over_time(line: &Line<'_>, percentile: &str, of: impl Fn(&PointOfSide) -> Value) -> Series {
+    let points = line.side.series.iter().filter(|at| at.p99_ns > 0.0).map(|at| (at.at_s, of(at)));
+    Series::new(format!("{} {percentile}", line.name), line.role, points)
+}
+
+fn spread_us(middle_ns: f64, low_ns: u64, high_ns: u64) -> Value {
+    Value::spread(middle_ns / 1e3, low_ns as f64 / 1e3, high_ns as f64 / 1e3)
+}
+
+/// The rate of each thread, where there are several, and few enough to be told apart.
+fn rates_of_threads(runs: &[Run], source: Source) -> Option<Figure> {
+    let sides = || runs.iter().flat_map(|run| run.sides.iter().map(move |side| (run, side)));
+    let count: usize = sides().map(|(_, side)| side.threads.len()).sum();
+    if count == 0 || count > THREADS_MAX {
+        return None;
+    }
+    let mut plot = Lines::new(seconds(), Axis::linear(Quantity::new("rate", "1000 commands/s")));
+    for (run, side) in sides() {
+        for (number, thread) in (1..).zip(&side.threads) {
+            let name = format!("{} {} thread {number}", run.job, side.side);
+            let points = thread.iter().map(|at| Point::from((at.at_s, at.iops / 1e3)));
+            plot = plot.with(Series::measured(name.trim(), points));
+        }
+    }
+    let caption = "Commands a second of each thread.";
+    Some(Figure::new("rate-by-thread", "Rate by thread", plot, source).with_caption(caption))
+}

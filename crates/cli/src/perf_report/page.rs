@@ -1,0 +1,197 @@
+//! The page of a report: settings, figures, tables, the machine.
+
+use anyhow::Result;
+use byway_console::table;
+use byway_figure::Page;
+
+use super::Named;
+use super::data::{Run, SideOfRun};
+use super::figures::figures;
+
+/// Words of the page, where a reader meets them first.
+const TERMS: [(&str, &str); 4] = [
+    ("latency", "time from the submission of a command to its completion, as the program sees it"),
+    ("p99", "99th percentile: 99 of 100 commands took no longer"),
+    ("depth", "commands that each thread keeps outstanding"),
+    ("CPU", "processor time of the whole process for each command, threads of the device's included"),
+];
+
+/// The page of these reports, of which the first is the one that was measured.
+///
+/// # Errors
+/// A figure without a value.
+pub fn page(of: &[Named]) -> Result<Page> {
+    let mut page = Page::new(title(of));
+    page.heading("Results");
+    for named in of {
+        if of.len() > 1 {
+            page.html(&format!("<h3>{}</h3>\n", byway_figure::escape(&named.name)));
+        }
+        results(&mut page, &named.measurement.runs);
+    }
+    if let [first, others @ ..] = of {
+        others.iter().for_each(|other| comparison(&mut page, first, other));
+    }
+    page.terms(&TERMS);
+    page.heading("Figures");
+    page.figures(&figures(of))?;
+    page.heading("Settings");
+    of.iter().for_each(|named| settings(&mut page, named));
+    page.paragraph("The same numbers are in report.json, which byway perf --compare reads.");
+    Ok(page)
+}
+
+fn title(of: &[Named]) -> String {
+    let loads = |named: &Named| {
+        let runs = &named.measurement.runs;
+        match &runs[..] {
+            [run] => format!("{} on {}", run.named(), run.uri),
+            runs => byway_console::size::counted(runs.len() as u64, "job"),
+        }
+    };
+    match of {
+        [one] => format!("byway perf: {}", loads(one)),
+        several => {
+            let names = several.iter().map(|named| named.name.as_str()).collect::<Vec<_>>();
+            format!("byway perf: {} compared", names.join(", "))
+        }
+    }
+}
+
+fn us(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "–".to_owned(), |ns| format!("{:.2}", ns as f64 / 1e3))
+}
+
+fn results(page: &mut Page, runs: &[Run]) {
+    let rows: Vec<Vec<String>> = runs.iter().flat_map(rows_of).collect();
+    let headings = [
+        "",
+        "commands",
+        "rate",
+        "MiB/s",
+        "mean, µs",
+        "stdev, µs",
+        "p50, µs",
+        "p99, µs",
+        "p99.9, µs",
+        "max, µs",
+        "CPU, µs",
+    ];
+    page.table(&headings, &rows);
+}
+
+fn rows_of(run: &Run) -> impl Iterator<Item = Vec<String>> {
+    run.sides.iter().map(|side| {
+        let name = format!("{} {}", run.job, side.side);
+        vec![
+            name.trim().to_owned(),
+            side.ops.to_string(),
+            table::rate(side.iops),
+            format!("{:.1}", side.mib_per_s),
+            format!("{:.2}", side.mean_ns / 1e3),
+            format!("{:.2}", side.stdev_ns / 1e3),
+            us(side.at(50.0)),
+            us(side.at(99.0)),
+            us(side.at(99.9)),
+            us(Some(side.max_ns)),
+            format!("{:.3}", run.cpu_us_per_op),
+        ]
+    })
+}
+
+/// Ratios of what both have: the job and the side.
+fn comparison(page: &mut Page, first: &Named, other: &Named) {
+    let sides = |named: &'_ Named| -> Vec<(String, SideOfRun)> {
+        let of = |run: &Run| {
+            run.sides
+                .iter()
+                .map(|side| (format!("{} {}", run.job, side.side), side.clone()))
+                .collect::<Vec<_>>()
+        };
+        named.measurement.runs.iter().flat_map(of).collect()
+    };
+    let others = sides(other);
+    let both = sides(first).into_iter().filter_map(|(name, side)| {
+        let (_, beside) = others.iter().find(|(other, _)| *other == name)?;
+        Some(compared(name.trim(), &side, beside))
+    });
+    let rows: Vec<Vec<String>> = both.flatten().collect();
+    if rows.is_empty() {
+        return page.paragraph(&format!("{} has no load of the same job and direction.", other.name));
+    }
+    page.html(&format!(
+        "<h3>{} beside {}</h3>\n",
+        byway_figure::escape(&first.name),
+        byway_figure::escape(&other.name)
+    ));
+    page.table(&["", first.name.as_str(), other.name.as_str(), "ratio"], &rows);
+}
+
+fn compared(name: &str, one: &SideOfRun, other: &SideOfRun) -> Vec<Vec<String>> {
+    let row = |what: &str, one: Option<f64>, other: Option<f64>| {
+        let (one, other) = (one?, other?);
+        Some(vec![
+            format!("{name}: {what}"),
+            format!("{one:.2}"),
+            format!("{other:.2}"),
+            format!("{:.3}", one / other.max(f64::MIN_POSITIVE)),
+        ])
+    };
+    let at = |side: &SideOfRun, percent| side.at(percent).map(|ns| ns as f64 / 1e3);
+    [
+        row("commands/s", Some(one.iops), Some(other.iops)),
+        row("MiB/s", Some(one.mib_per_s), Some(other.mib_per_s)),
+        row("mean latency, µs", Some(one.mean_ns / 1e3), Some(other.mean_ns / 1e3)),
+        row("p50, µs", at(one, 50.0), at(other, 50.0)),
+        row("p99, µs", at(one, 99.0), at(other, 99.0)),
+        row("p99.9, µs", at(one, 99.9), at(other, 99.9)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn settings(page: &mut Page, named: &Named) {
+    let origin = &named.measurement.origin;
+    let unknown = || "not recorded".to_owned();
+    let facts = [
+        ("report", named.name.clone()),
+        ("command", origin.command.clone()),
+        ("machine", origin.machine.clone().unwrap_or_else(unknown)),
+        ("version", named.measurement.version.clone()),
+        ("commit", origin.commit.clone().unwrap_or_else(unknown)),
+        ("date", origin.date.clone().unwrap_or_else(unknown)),
+    ];
+    page.terms(&facts.each_ref().map(|(name, fact)| (*name, fact.as_str())));
+    let rows: Vec<Vec<String>> = named.measurement.runs.iter().map(settings_of).collect();
+    page.table(
+        &[
+            "load",
+            "device",
+            "backend",
+            "page cache",
+            "reads, %",
+            "distribution",
+            "seed",
+            "warm-up, s",
+            "measured, s",
+            "ended by",
+        ],
+        &rows,
+    );
+}
+
+fn settings_of(run: &Run) -> Vec<String> {
+    vec![
+        format!("{} {}", run.job, run.named()).trim().to_owned(),
+        run.uri.clone(),
+        run.backend.clone(),
+        run.cache.clone(),
+        run.reads_percent.to_string(),
+        run.random_distribution.clone().unwrap_or_else(|| "sequential".to_owned()),
+        run.seed.to_string(),
+        format!("{:.1}", run.warmup_seconds),
+        format!("{:.2}", run.seconds),
+        if run.interrupted { "Ctrl-C" } else { "time or count" }.to_owned(),
+    ]
+}

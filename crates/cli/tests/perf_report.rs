@@ -1,0 +1,141 @@
+//! Reports of `byway perf`: a page, figures and data in a folder, of one run and of several beside each other.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Image, byway, refused, said};
+use serde_json::Value;
+
+/// A load with a report in a folder, and what it has there as data.
+fn reported(folder: &Path, more: &[&str]) -> Value {
+    let load =
+        ["perf", "null-backend:1G", "--rw", "randrw", "--depth", "4", "--report", folder.to_str().unwrap()];
+    said(&[&load[..], more].concat());
+    data(folder)
+}
+
+fn data(folder: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(folder.join("report.json")).unwrap()).unwrap()
+}
+
+fn page(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("report.html")).unwrap()
+}
+
+/// Rows of a table of a figure, without the lines that say where it comes from.
+fn rows(folder: &Path, figure: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(folder.join(format!("figures/{figure}.csv"))).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+fn folder(of: &Image, name: &str) -> PathBuf {
+    of.dir.path().join(name)
+}
+
+#[test]
+fn report_has_a_page_data_and_figures_that_agree() {
+    let image = Image::new(&["kv:16M"]);
+    let folder = folder(&image, "report");
+    let report = reported(&folder, &["--time", "0.5", "--threads", "2", "--seed", "7"]);
+    let run = &report["runs"][0];
+    assert_eq!(
+        (run["rw"].as_str(), run["threads"].as_u64(), run["seed"].as_u64()),
+        (Some("randrw"), Some(2), Some(7))
+    );
+    let command = report["command"].as_str().unwrap();
+    assert!(command.contains("perf null-backend:1G --rw randrw"), "{command}");
+    let sides = run["sides"].as_array().unwrap();
+    assert_eq!(sides.len(), 2);
+    for side in sides {
+        let percentiles = side["percentiles"].as_array().unwrap();
+        let ns: Vec<u64> = percentiles.iter().map(|at| at["ns"].as_u64().unwrap()).collect();
+        assert!(ns.len() > 20 && ns.is_sorted(), "{ns:?}");
+        // Intervals together have done what the whole has, but for the last one, which is not whole.
+        let series = side["series"].as_array().unwrap();
+        let mean = series.iter().map(|at| at["iops"].as_f64().unwrap()).sum::<f64>() / series.len() as f64;
+        assert!(
+            series.len() > 20 && (mean / side["iops"].as_f64().unwrap() - 1.0).abs() < 0.2,
+            "{mean}: {side}"
+        );
+        assert_eq!(side["threads"].as_array().unwrap().len(), 2);
+    }
+    let page = page(&folder);
+    for words in [
+        "byway perf: randrw 4 KiB, depth 4, 2 threads on null-backend:1G",
+        "<svg",
+        "Linux",
+        "99th percentile",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    // Nothing is fetched.
+    assert!(!page.contains("src=") && !page.contains("@import") && !page.contains("<script"));
+    for figure in ["latency-percentiles", "rate-over-time", "latency-over-time", "rate-by-thread"] {
+        let file = |ending: &str| std::fs::read(folder.join(format!("figures/{figure}.{ending}"))).unwrap();
+        assert!(file("svg").starts_with(b"<svg") && file("pdf").starts_with(b"%PDF-"), "{figure}");
+        let rows = rows(&folder, figure);
+        assert!(rows.len() > 20 && rows.iter().all(|row| row.len() == rows[0].len()), "{figure}: {rows:?}");
+        assert!(page.contains(&format!("href=\"figures/{figure}.pdf\"")), "{figure}");
+    }
+}
+
+#[test]
+fn reports_stand_beside_each_other_with_a_run_and_without() {
+    let image = Image::new(&["kv:16M"]);
+    let [before, after, both] = ["before", "after", "both"].map(|name| folder(&image, name));
+    reported(&before, &["--count", "20000"]);
+    reported(&after, &["--count", "20000", "--compare", before.to_str().unwrap()]);
+    let compared = page(&after);
+    assert!(compared.contains("this run beside before") && compared.contains("ratio"), "{compared}");
+    // A report's data are those of its own run.
+    assert_eq!(data(&after)["runs"].as_array().unwrap().len(), 1);
+    let file = before.join("report.json");
+    let pair = ["perf", "--compare", after.to_str().unwrap(), "--compare", file.to_str().unwrap()];
+    said(&[&pair[..], &["--report", both.to_str().unwrap()]].concat());
+    assert!(page(&both).contains("after beside before"));
+    let names: Vec<String> =
+        rows(&both, "latency-percentiles").into_iter().map(|row| row.join(",")).collect();
+    assert!(
+        names.iter().any(|row| row.contains("after read"))
+            && names.iter().any(|row| row.contains("before write"))
+    );
+}
+
+#[test]
+fn jobs_are_reported_side_by_side() {
+    let image = Image::new(&["kv:16M"]);
+    let jobs =
+        image.file("jobs.fio", b"[global]\nnumber_ios=2000\n[one]\nrw=randread\n[two]\nrw=randwrite\n");
+    let folder = folder(&image, "report");
+    said(&["perf", "null-backend:1G", "--jobs", &jobs, "--report", folder.to_str().unwrap()]);
+    let names: Vec<Value> =
+        data(&folder)["runs"].as_array().unwrap().iter().map(|run| run["job"].clone()).collect();
+    assert_eq!(names, ["one", "two"]);
+    assert!(page(&folder).contains("one read") && page(&folder).contains("two write"));
+}
+
+#[test]
+fn report_that_cannot_be_is_refused_before_anything_is_measured() {
+    let image = Image::new(&["kv:16M"]);
+    let other = image.file("other.json", b"{}");
+    let missing = format!("{other}.not");
+    let to = folder(&image, "report");
+    let to = to.to_str().unwrap();
+    let load = ["perf", "null-backend:1G", "--rw", "randread", "--time", "60", "--report", to];
+    for (more, words) in [
+        (["--compare", other.as_str()].as_slice(), "is no report of byway perf --report"),
+        (&["--compare", missing.as_str()], "does not exist"),
+        (&["--no-latency"], "--no-latency"),
+    ] {
+        let error = refused(2, &[&load[..], more].concat());
+        assert!(error.contains(words), "{more:?}: {error}");
+    }
+    byway()
+        .args(["perf", "null-backend:1G", "--rw", "read", "--count", "1", "--compare", &other])
+        .assert()
+        .code(2);
+    assert!(!Path::new(to).exists());
+}

@@ -30,7 +30,7 @@ show byway kv get "embedded:$out/demo.img" 0041
 
 if [ -n "$records" ]; then
     step "Real records, written by one process and compared by another"
-    show byway kv import "embedded:$out/demo.img?transfer=adaptive" "$records"
+    show byway kv import "embedded:$out/demo.img?transfer=adaptive" "$records" --cost
     show byway kv import "embedded:$out/demo.img" "$records" --compare
 fi
 

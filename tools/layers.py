@@ -20,7 +20,7 @@ LAYERS = [
     ["crates/byway"],
     ["crates/tdm"],
     ["crates/console"],
-    ["crates/figure", "crates/measure"],
+    ["crates/figure", "crates/records", "crates/measure"],
     ["crates/perf"],
     ["crates/cli", "crates/lab", "bindings"],
     ["tests/kit"],

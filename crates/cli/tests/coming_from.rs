@@ -45,6 +45,7 @@ fn workplace() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     std::fs::write(folder.path().join("data.bin"), [7; 4096]).unwrap();
     std::fs::write(folder.path().join("changes.txt"), "put\tto\t110\ndelete\tother\n").unwrap();
+    std::fs::write(folder.path().join("commands.txt"), "set a 1\nget a\n").unwrap();
     runs("byway create disk.img --size 128M --ns kv:64M --ns nvm", folder.path());
     folder
 }

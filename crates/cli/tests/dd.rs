@@ -215,3 +215,15 @@ fn copy_of_an_idle_stream_can_be_interrupted() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("13 bytes were copied"));
     assert_eq!(std::fs::read(to).unwrap(), b"the beginning");
 }
+
+#[test]
+fn namespace_of_the_one_device_is_named_by_an_option() {
+    let image = Image::new(&["kv:16M", "nvm:16M", "nvm:16M"]);
+    let (data, uri) = (image.file("data", &[7; 4096]), image.uri(""));
+    said(&["dd", &data, &uri, "--ns", "3"]);
+    let out = image.dir.path().join("out").to_str().unwrap().to_owned();
+    said(&["dd", &uri, &out, "--ns", "3", "--count", "4K"]);
+    assert_eq!(std::fs::read(&out).unwrap(), [7; 4096]);
+    let error = refused(2, &["dd", &uri, &uri, "--ns", "2"]);
+    assert!(error.contains("here are 2: write ns=2 into the URI of each"), "{error}");
+}

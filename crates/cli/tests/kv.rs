@@ -146,11 +146,11 @@ fn a_load_stores_what_an_import_does() {
 }
 
 #[test]
-fn an_import_reports_its_figures_as_json() {
+fn an_import_reports_its_cost_as_json() {
     let image = Image::new(&[]);
     let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
     let uri = image.uri("transfer=inline&clock=virtual");
-    let row = &json_lines(&said(&["kv", "import", &uri, &records, "--json"]))[0];
+    let row = &json_lines(&said(&["kv", "import", &uri, &records, "--cost", "--json"]))[0];
     assert_eq!((row["method"].as_str(), row["count"].as_u64()), (Some("inline"), Some(3)));
     assert!(row["payload_bytes"].as_f64().unwrap() > 100.0);
     assert!(row["model_ns_mean"].as_f64().unwrap() > 0.0);
@@ -262,13 +262,13 @@ fn line_that_is_no_record_is_named_with_how_many_records_are_stored() {
         ("e.tsv", "a\t1\na key of 17 bytes\t1\n", "key of 17 bytes is over the limit of 16"),
     ] {
         let file = image.file(name, text.as_bytes());
-        let error = refused(2, &["kv", "import", &uri, &file]);
+        let error = refused(2, &["kv", "import", &uri, &file, "--cost"]);
         assert!(
             error.contains("nothing is stored") && error.contains("line 2: ") && error.contains(why),
             "{error}"
         );
         refused(1, &["kv", "get", &uri, "a"]);
-        let error = refused(2, &["kv", "load", &uri, &file]);
+        let error = refused(2, &["kv", "import", &uri, &file]);
         assert!(
             error.contains("1 record is stored") && error.contains("line 2: ") && error.contains(why),
             "{error}"
@@ -286,8 +286,8 @@ fn record_that_the_device_refuses_is_named_with_how_many_records_are_stored() {
     let uri = image.uri("");
     let text = format!("a\t1\nb\t2\nc\t{}\nd\t4\n", "x".repeat(2 << 20));
     let file = image.file("records.tsv", text.as_bytes());
-    for (command, place) in [("import", "record 3: "), ("load", "line 3: ")] {
-        let error = refused(2, &["kv", command, &uri, &file]);
+    for (options, place) in [(&["--cost"][..], "record 3: "), (&[], "line 3: ")] {
+        let error = refused(2, &[&["kv", "import", &uri, &file], options].concat());
         assert!(error.contains("2 records are stored") && error.contains(place), "{error}");
         assert_eq!(said(&["kv", "list", &uri]), "a\nb\n");
         said(&["kv", "delete", &uri, "a"]);
@@ -296,11 +296,16 @@ fn record_that_the_device_refuses_is_named_with_how_many_records_are_stored() {
 }
 
 #[test]
-fn import_and_load_that_store_nothing_say_so_in_the_same_words() {
+fn imports_that_store_nothing_say_so_in_the_same_words() {
     let image = Image::new(&["kv:16M"]);
     let file = image.file("records.tsv", b"no tab here\n");
-    for command in ["import", "load"] {
-        let error = refused(2, &["kv", command, &image.uri(""), &file]);
+    let uri = image.uri("");
+    for args in [
+        &["kv", "import", &uri, &file][..],
+        &["kv", "load", &uri, &file],
+        &["kv", "import", &uri, &file, "--cost"],
+    ] {
+        let error = refused(2, args);
         assert!(error.contains(", of which nothing is stored: line 1: "), "{error}");
     }
 }

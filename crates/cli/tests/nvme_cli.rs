@@ -47,7 +47,7 @@ fn namespace_is_created_attached_detached_and_deleted() {
     let image = Image::sized("256M", &["kv:32M"]);
     let path = image.path().to_str().unwrap().to_owned();
     let created = printed(&["create-ns", &path, "--size", "16M", "--json"]);
-    assert_eq!(created, json!({"done": "created", "nsid": 2}));
+    assert_eq!(created, json!({"done": "namespace_created", "nsid": 2}));
     let listed = || printed(&["list-ns", &path, "--all", "--json"]);
     assert_eq!(listed(), json!([{"nsid": 1}, {"nsid": 2}]));
     // Opening an image attaches each.

@@ -176,7 +176,7 @@ fn is_interrupted(error: &anyhow::Error) -> bool {
 }
 
 /// Whether the answer is no: said here, or by the device of a key or of blocks that were compared.
-fn is_no(error: &anyhow::Error) -> bool {
+pub fn is_no(error: &anyhow::Error) -> bool {
     let of_device = |error: &byway::Error| {
         matches!(error.kind(), ErrorKind::KeyNotFound | ErrorKind::KeyExists | ErrorKind::Mismatch)
     };
@@ -213,7 +213,7 @@ pub fn first_paragraph(plain: &str) -> String {
 }
 
 /// The error and its causes in one line. A cause that its error names already is not said twice.
-fn sentence(error: &anyhow::Error) -> String {
+pub fn sentence(error: &anyhow::Error) -> String {
     let mut said = String::new();
     let mut is_said = false;
     for cause in error.chain() {

@@ -15,7 +15,7 @@ use crate::json;
 const LINE_MAX_BYTES: usize = 64 << 20;
 
 /// Format of records in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The Unicode Character Database: key before the first `;`, value the whole line.
     Unicode,
@@ -29,7 +29,7 @@ impl Format {
     /// The format that a file's name implies.
     pub fn of_name(name: &str) -> Self {
         match name.rsplit_once('.').map(|(_, ending)| ending) {
-            Some("jsonl") => Self::Jsonl,
+            Some("jsonl" | "ndjson") => Self::Jsonl,
             Some("tsv") => Self::Tsv,
             _ => Self::Unicode,
         }
@@ -80,13 +80,29 @@ pub struct Records<R> {
     from: R,
     format: Format,
     line: u64,
+    bytes: u64,
     text: Vec<u8>,
 }
 
 impl<R: BufRead> Records<R> {
     /// Reads records of a format.
     pub fn new(from: R, format: Format) -> Self {
-        Self { from, format, line: 0, text: Vec::new() }
+        Self::behind(from, format, 0, 0)
+    }
+
+    /// The same of a file that is read from the end of a line on: so many lines and bytes of it were read before.
+    pub fn behind(from: R, format: Format, line: u64, bytes: u64) -> Self {
+        Self { from, format, line, bytes, text: Vec::new() }
+    }
+
+    /// Bytes of the file up to the end of the line that was read last.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The line that was read last, without its end.
+    pub fn text(&self) -> &[u8] {
+        &self.text
     }
 
     /// The line of the record that was read last, counted from 1.
@@ -134,6 +150,7 @@ impl<R: BufRead> Records<R> {
             self.text.extend_from_slice(taken);
             let read = taken.len();
             self.from.consume(read);
+            self.bytes += read as u64;
             if end.is_some() || read == 0 {
                 return Ok(());
             }
@@ -164,8 +181,11 @@ impl<R: BufRead> Iterator for Records<R> {
     }
 }
 
-/// A record whose key is one.
-fn with_a_key(record: Record) -> Result<Record, String> {
+/// The record, if its key is one.
+///
+/// # Errors
+/// A key of a wrong length, as a phrase.
+pub fn with_a_key(record: Record) -> Result<Record, String> {
     Key::new(&record.key).map(|_| record).map_err(|error| error.to_string())
 }
 

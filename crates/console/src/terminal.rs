@@ -82,6 +82,12 @@ impl Interrupt {
         }
     }
 
+    /// Forgets the signals that came: what they ended is over, and the next one ends what is begun next.
+    pub fn forget(&self) {
+        // Relaxed: the flag guards no other memory.
+        self.0.store(false, Ordering::Relaxed);
+    }
+
     /// For work that looks at nothing and may end at any instant: a signal ends the process, and says what is `left`.
     ///
     /// # Errors

@@ -6,6 +6,8 @@ mod dhchap;
 mod groups;
 mod image;
 mod key;
+mod kv_files;
+mod kv_shell;
 mod live;
 mod negative;
 mod nvm;
@@ -23,7 +25,6 @@ use std::path::PathBuf;
 
 use byway_console::failure;
 use byway_console::number;
-use byway_console::records::Format;
 use byway_console::size;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -34,6 +35,8 @@ pub use controller::*;
 pub use dhchap::*;
 pub use image::*;
 pub use key::*;
+pub use kv_files::*;
+pub use kv_shell::*;
 pub use live::*;
 pub use nvm::*;
 pub use nvme::*;
@@ -299,22 +302,6 @@ Exit codes: 0 stored, 1 the condition of --if-present or --if-absent does not ho
         #[arg(long)]
         json: bool,
     },
-    /// Store the records of a file as fast as they can be read: many of them by one command.
-    #[command(after_help = "\
-Example:
-  byway kv load embedded:disk.img records.jsonl")]
-    Load {
-        #[command(flatten)]
-        device: Device,
-        /// The file; - is standard input.
-        file: PathBuf,
-        /// How records stand in it [default: jsonl for *.jsonl, tsv for *.tsv, else unicode].
-        #[arg(long)]
-        format: Option<Format>,
-        /// Print one JSON object.
-        #[arg(long)]
-        json: bool,
-    },
     /// Write the value of a key to standard output.
     #[command(after_help = "\
 Examples:
@@ -471,44 +458,12 @@ last counts. A device without atomic Store Many refuses, and changes nothing.")]
         json: bool,
     },
     /// Store every record of a file, or compare a file with what is stored.
-    #[command(after_help = "\
-Examples:
-  byway kv import 'embedded:disk.img?transfer=inline' /usr/share/unicode/UnicodeData.txt
-  byway kv import embedded:disk.img /usr/share/unicode/UnicodeData.txt --compare
-  byway kv export embedded:disk.img | byway kv import embedded:other.img - --format jsonl")]
-    Import {
-        #[command(flatten)]
-        device: Device,
-        /// The file; - is standard input.
-        file: PathBuf,
-        /// How records stand in it [default: jsonl for *.jsonl, tsv for *.tsv, else unicode].
-        #[arg(long)]
-        format: Option<Format>,
-        /// Write nothing: read every record back and compare.
-        #[arg(long)]
-        compare: bool,
-        /// Print the figures as one JSON object.
-        #[arg(long)]
-        json: bool,
-    },
+    #[command(visible_alias = "load")]
+    Import(Box<Import>),
     /// Write every record to standard output or a file.
-    #[command(after_help = "\
-Examples:
-  byway kv export embedded:disk.img > records.jsonl
-  byway kv export embedded:disk.img --format unicode --file UnicodeData.txt")]
-    Export {
-        #[command(flatten)]
-        device: Device,
-        /// Where to write [default: standard output].
-        #[arg(long, value_name = "PATH")]
-        file: Option<PathBuf>,
-        /// How records shall stand in it; unicode writes values alone, a line each.
-        #[arg(long, default_value = "jsonl")]
-        format: Format,
-        /// Print what was done as one JSON object: on standard error where the records go to standard output.
-        #[arg(long)]
-        json: bool,
-    },
+    Export(Export),
+    /// Do commands on keys and values one after another: at a prompt, or from a script.
+    Shell(Shell),
 }
 
 /// Keys on the command line.

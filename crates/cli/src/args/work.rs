@@ -27,6 +27,9 @@ pub struct Dd {
     /// Where they go: the same, or - for standard output.
     #[arg(value_name = "DST", value_parser = Target::of_copy)]
     pub to: Target,
+    /// Namespace of the side that is a device with namespaces; where both are, write ns= into their URIs.
+    #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
+    pub ns: Option<u32>,
     /// Bytes of a piece: what one command moves [default: 256K, or as many as both sides can].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub bs: Option<u64>,

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use byway::Address;
 use byway_console::size;
 use byway_console::terminal::{Interrupt, Interrupted, Progress, print_done};
 use serde::Serialize;
@@ -33,7 +34,7 @@ pub fn run(args: &Dd, out: &mut impl Write, interrupt: &Interrupt) -> Result<()>
         !(is_to_output && args.verify),
         "standard output cannot be read back: --verify means nothing here"
     );
-    let plan = Plan::of(&asked(args))?;
+    let plan = Plan::of(&asked(args)?)?;
     // Standard error holds JSON alone where the result goes there.
     if !(is_to_output && args.json) {
         plan.lowered.iter().for_each(|why| note!("byway: {why}"));
@@ -51,10 +52,28 @@ pub fn run(args: &Dd, out: &mut impl Write, interrupt: &Interrupt) -> Result<()>
     if copied.was_interrupted { Err(interrupted(args, &copied).into()) } else { Ok(()) }
 }
 
-fn asked(args: &Dd) -> Asked {
+fn asked(args: &Dd) -> Result<Asked> {
     let Dd { bs, count, skip, seek, depth, jobs, sparse, verify, .. } = *args;
-    let (from, to) = (args.from.to_string(), args.to.to_string());
-    Asked { from, to, piece_bytes: bs, count, skip, seek, depth, jobs, sparse, verify }
+    let (from, to) = with_namespace(args)?;
+    Ok(Asked { from, to, piece_bytes: bs, count, skip, seek, depth, jobs, sparse, verify })
+}
+
+/// Both sides, the one that has namespaces with that of `--ns`.
+fn with_namespace(args: &Dd) -> Result<(String, String)> {
+    let sides = [args.from.uri(), args.to.uri()];
+    let Some(ns) = args.ns else { return Ok((sides[0].to_owned(), sides[1].to_owned())) };
+    let has_some =
+        |uri: &str| matches!(uri.parse(), Ok(Address::Embedded(_) | Address::Pcie(_) | Address::Tcp(_)));
+    let of = |uri: &str| match has_some(uri) {
+        true => byway::uri::with_options(uri, &format!("ns={ns}")),
+        false => uri.to_owned(),
+    };
+    let devices = sides.into_iter().filter(|uri| has_some(uri)).count();
+    ensure!(
+        devices == 1,
+        "--ns is for one device with namespaces, and here are {devices}: write ns={ns} into the URI of each"
+    );
+    Ok((of(sides[0]), of(sides[1])))
 }
 
 fn interrupted(args: &Dd, copied: &Copied) -> Interrupted {

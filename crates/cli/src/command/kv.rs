@@ -4,22 +4,21 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use byway::{ErrorKind, Key, Kv, ScanOptions, StoreOptions};
+use byway::{Key, ScanOptions, StoreOptions};
 use byway_console::failure::Silent;
 use byway_console::files;
-use byway_console::records::{Format, JsonRecord, parse_hex, to_hex};
+use byway_console::records::JsonRecord;
 use byway_console::terminal::{Interrupt, print_if_json, print_json};
 use serde::Serialize;
 
-use super::kv_ranges;
-use super::kv_records::{self, Export, Import};
+use super::kv_device::{Shown, key_of, no_key, open, open_to_read};
+use super::{kv_export, kv_import, kv_ranges, kv_records, shell};
 use crate::args::{self, KvCommand};
-use crate::opened;
 
 /// Does one of the commands.
 ///
 /// # Errors
-/// When the device refuses, a file cannot be read or written, or the work is interrupted; [`ErrorKind::KeyNotFound`] when a key is not there.
+/// When the device refuses, a file cannot be read or written, or the work is interrupted; [`byway::ErrorKind::KeyNotFound`] when a key is not there.
 pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         KvCommand::Put { device, key, value, file, if_present, if_absent, json } => {
@@ -48,43 +47,16 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
         KvCommand::Batch { device, file, hex, json } => {
             kv_ranges::batch(device, file, (*hex, *json), out, interrupt)
         }
-        KvCommand::Import { device, file, format, compare, json } => {
-            let format = format.unwrap_or_else(|| Format::of_name(&file.to_string_lossy()));
-            let import = Import { device, file, format, interrupt };
-            if *compare { import.compare(*json, out) } else { import.store(*json, out) }
-        }
-        KvCommand::Load { device, file, format, json } => {
-            let format = format.unwrap_or_else(|| Format::of_name(&file.to_string_lossy()));
-            kv_records::load(&Import { device, file, format, interrupt }, *json, out)
-        }
-        KvCommand::Export { device, file, format, json } => {
-            Export { device, file: file.as_deref(), format: *format, interrupt }.run(*json, out)
-        }
+        KvCommand::Import(import) if import.compare => kv_records::compare(import, out, interrupt),
+        KvCommand::Import(import) if import.cost => kv_records::store(import, out, interrupt),
+        KvCommand::Import(import) => kv_import::run(import, out, interrupt),
+        KvCommand::Export(export) => kv_export::run(export, out, interrupt),
+        KvCommand::Shell(shell) => shell::run(shell, out, interrupt),
     }
-}
-
-/// A device that is written to.
-///
-/// # Errors
-/// What cannot be opened, or has no namespace of keys and values.
-pub(super) fn open(device: &args::Device) -> Result<Kv> {
-    Ok(opened::open(&device.uri())?.kv(None)?)
-}
-
-/// The same for a command that only reads.
-///
-/// # Errors
-/// As [`open`].
-pub(super) fn open_to_read(device: &args::Device) -> Result<Kv> {
-    Ok(opened::open_to_read(&device.uri())?.kv(None)?)
 }
 
 fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
     key_of(&key.key, key.hex)
-}
-
-pub(super) fn key_of(text: &str, hex: bool) -> Result<Vec<u8>> {
-    if hex { parse_hex(text).map_err(anyhow::Error::msg) } else { Ok(text.as_bytes().to_vec()) }
 }
 
 fn read_value(value: Option<&str>, file: Option<&Path>, interrupt: &Interrupt) -> Result<Vec<u8>> {
@@ -146,10 +118,6 @@ fn show(value: &[u8], out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn no_key(key: &str) -> byway::Error {
-    byway::Error::host(ErrorKind::KeyNotFound, format!("there is no key {key:?}"))
-}
-
 /// What became of a key, or is known of it.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -190,28 +158,6 @@ fn exists(device: &args::Device, key: &args::Key, json: bool, out: &mut impl Wri
     let is_there = open_to_read(device)?.exists(&bytes)?;
     Answer::Exists(is_there).print(&bytes, key.hex, json, out)?;
     if is_there { Ok(()) } else { Err(Silent.into()) }
-}
-
-/// How keys are shown.
-#[derive(Clone, Copy)]
-struct Shown {
-    hex: bool,
-    json: bool,
-}
-
-impl Shown {
-    fn write(self, key: &Key, out: &mut impl Write) -> Result<()> {
-        let bytes = key.as_bytes();
-        if self.json {
-            return Ok(print_json(out, &JsonRecord::of_key(bytes, self.hex))?);
-        }
-        if self.hex {
-            writeln!(out, "{}", to_hex(bytes))?
-        } else {
-            writeln!(out, "{}", bytes.escape_ascii())?
-        }
-        Ok(())
-    }
 }
 
 fn list(

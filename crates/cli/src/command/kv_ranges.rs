@@ -4,13 +4,13 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use byway::{Batch, Error, ErrorKind, KeyRange, ScanOptions};
+use byway::{Batch, Error, ErrorKind, KeyRange, Kv, ScanOptions};
 use byway_console::files;
 use byway_console::records::{JsonRecord, to_hex};
 use byway_console::terminal::{Interrupt, Progress, print_json};
 use serde::Serialize;
 
-use super::kv::{key_of, open, open_to_read};
+use super::kv_device::{key_of, open, open_to_read};
 use crate::args;
 
 /// Keys between two looks at Ctrl-C and two lines of progress.
@@ -35,36 +35,50 @@ pub fn scan(
     out: &mut impl Write,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let mut kv = open_to_read(device)?;
-    let mut scan = kv.scan_with(range.parsed()?, shown.options);
+    print_pairs(&mut open_to_read(device)?, range.parsed()?, range.hex, shown, out, interrupt)
+}
+
+/// The same of a namespace that is open.
+///
+/// # Errors
+/// As [`scan`].
+pub fn print_pairs(
+    kv: &mut Kv,
+    range: KeyRange,
+    hex: bool,
+    shown: &Shown,
+    out: &mut impl Write,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let mut scan = kv.scan_with(range, shown.options);
     while let Some((key, value)) = scan.next_pair()? {
         let value = (!shown.options.keys_only).then_some(value);
         interrupt.checked("the scan has not reached its end")?;
         match (shown.json, value) {
-            (true, Some(value)) => print_json(out, &JsonRecord::of_key(key, range.hex).with_value(value))?,
-            (true, None) => print_json(out, &JsonRecord::of_key(key, range.hex))?,
-            (false, Some(value)) => writeln!(out, "{}\t{}", text(key, range.hex), text(value, range.hex))?,
-            (false, None) => writeln!(out, "{}", text(key, range.hex))?,
+            (true, Some(value)) => print_json(out, &JsonRecord::of_key(key, hex).with_value(value))?,
+            (true, None) => print_json(out, &JsonRecord::of_key(key, hex))?,
+            (false, Some(value)) => writeln!(out, "{}\t{}", text(key, hex), text(value, hex))?,
+            (false, None) => writeln!(out, "{}", text(key, hex))?,
         }
     }
     Ok(())
 }
 
-fn text(bytes: &[u8], hex: bool) -> String {
+pub(super) fn text(bytes: &[u8], hex: bool) -> String {
     if hex { to_hex(bytes) } else { bytes.escape_ascii().to_string() }
 }
 
 /// How many keys there are, or were.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Counted {
+pub(super) enum Counted {
     Count(u64),
     Deleted(u64),
     WouldDelete(u64),
 }
 
 impl Counted {
-    fn print(&self, json: bool, out: &mut impl Write) -> Result<()> {
+    pub fn print(&self, json: bool, out: &mut impl Write) -> Result<()> {
         let (Self::Count(keys) | Self::Deleted(keys) | Self::WouldDelete(keys)) = self;
         if json {
             print_json(out, self)?
@@ -90,8 +104,16 @@ pub fn count(
 }
 
 fn counted(device: &args::Device, range: &args::KeyRange, interrupt: &Interrupt) -> Result<u64> {
-    let (mut kv, progress) = (open_to_read(device)?, Progress::line("count keys"));
-    let mut scan = kv.scan_with(range.parsed()?, ScanOptions::default().keys_only(true));
+    count_keys(&mut open_to_read(device)?, range.parsed()?, interrupt)
+}
+
+/// Keys of a range of a namespace.
+///
+/// # Errors
+/// As [`scan`].
+pub fn count_keys(kv: &mut Kv, range: KeyRange, interrupt: &Interrupt) -> Result<u64> {
+    let progress = Progress::line("count keys");
+    let mut scan = kv.scan_with(range, ScanOptions::default().keys_only(true));
     let mut keys = 0;
     while scan.next_pair()?.is_some() {
         keys += 1;
@@ -120,16 +142,24 @@ pub fn delete_range(
     if dry_run {
         return Counted::WouldDelete(counted(device, range, interrupt)?).print(json, out);
     }
-    let (mut kv, progress) = (open(device)?, Progress::line("delete keys"));
-    let deleted = kv.delete_range_watched(range.parsed()?, |deleted| {
+    let deleted = delete_keys(&mut open(device)?, range.parsed()?, interrupt)?;
+    Counted::Deleted(deleted).print(json, out)
+}
+
+/// Deletes the keys of a range of a namespace; how many there were.
+///
+/// # Errors
+/// As [`scan`].
+pub fn delete_keys(kv: &mut Kv, range: KeyRange, interrupt: &Interrupt) -> Result<u64> {
+    let progress = Progress::line("delete keys");
+    let deleted = kv.delete_range_watched(range, |deleted| {
         progress.say(&format!("{deleted} keys deleted"));
         match interrupt.check() {
             Ok(()) => Ok(()),
             Err(_) => Err(Error::host(ErrorKind::Cancelled, "interrupted")),
         }
     });
-    let deleted = interrupt.ended(deleted, "not all keys of the range were deleted")?;
-    Counted::Deleted(deleted).print(json, out)
+    interrupt.ended(deleted, "not all keys of the range were deleted")
 }
 
 /// Commits the puts and deletions of a file atomically.

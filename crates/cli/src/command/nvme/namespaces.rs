@@ -17,13 +17,17 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::args::{AttachNs, CreateNs, DeleteNs};
 
-/// What was done, to print.
+/// What was done, to print: in JSON by the words that `ns add` and `ns remove` have too.
 #[derive(Serialize)]
-#[serde(tag = "done", rename_all = "snake_case")]
+#[serde(tag = "done")]
 enum Done {
+    #[serde(rename = "namespace_created")]
     Created { nsid: u32 },
+    #[serde(rename = "namespace_deleted")]
     Deleted { nsid: u32 },
+    #[serde(rename = "namespace_attached")]
     Attached { nsid: u32, controllers: Vec<u16> },
+    #[serde(rename = "namespace_detached")]
     Detached { nsid: u32, controllers: Vec<u16> },
 }
 

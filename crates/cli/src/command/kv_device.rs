@@ -1,0 +1,68 @@
+//! What commands on keys and values share: opening a namespace, keys as they are typed and shown.
+
+use std::io::Write;
+
+use anyhow::Result;
+use byway::{ErrorKind, Key, Kv};
+use byway_console::records::{JsonRecord, parse_hex, to_hex};
+use byway_console::terminal::print_json;
+
+use crate::args;
+use crate::opened;
+
+/// A device that is written to.
+///
+/// # Errors
+/// What cannot be opened, or has no namespace of keys and values.
+pub fn open(device: &args::Device) -> Result<Kv> {
+    Ok(opened::open(&device.uri())?.kv(None)?)
+}
+
+/// The same for a command that only reads.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_read(device: &args::Device) -> Result<Kv> {
+    Ok(opened::open_to_read(&device.uri())?.kv(None)?)
+}
+
+/// The bytes of a key: text, or hexadecimal digits.
+///
+/// # Errors
+/// What is no hexadecimal number.
+pub fn key_of(text: &str, hex: bool) -> Result<Vec<u8>> {
+    if hex { parse_hex(text).map_err(anyhow::Error::msg) } else { Ok(text.as_bytes().to_vec()) }
+}
+
+/// The answer that there is no such key.
+pub fn no_key(key: &str) -> byway::Error {
+    byway::Error::host(ErrorKind::KeyNotFound, format!("there is no key {key:?}"))
+}
+
+/// How keys are shown.
+#[derive(Clone, Copy)]
+pub struct Shown {
+    /// As hexadecimal digits.
+    pub hex: bool,
+    /// As JSON objects.
+    pub json: bool,
+}
+
+impl Shown {
+    /// Writes a line.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write(self, key: &Key, out: &mut impl Write) -> Result<()> {
+        let bytes = key.as_bytes();
+        if self.json {
+            return Ok(print_json(out, &JsonRecord::of_key(bytes, self.hex))?);
+        }
+        if self.hex {
+            writeln!(out, "{}", to_hex(bytes))?
+        } else {
+            writeln!(out, "{}", bytes.escape_ascii())?
+        }
+        Ok(())
+    }
+}

@@ -23,6 +23,11 @@ features() {
     done
 }
 
+# No file has what git writes where two changes do not agree.
+merged() {
+    ! git grep --line-number -E '^(<<<<<<<|>>>>>>>) '
+}
+
 failed=0
 # lint NAME COMMAND...: runs all of them, so that one run names everything there is to fix.
 lint() {
@@ -31,6 +36,7 @@ lint() {
     "$@" || { echo "lint: $name failed" >&2; failed=1; }
 }
 
+lint merged merged
 lint format cargo fmt --all --check
 lint clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 lint features features

@@ -237,14 +237,12 @@ fn percentiles(side: &Side) -> Vec<PercentileOfSide> {
     let decades = (0..7).map(|decade| 10f64.powi(-decade));
     let beyond = decades.flat_map(|decade| (1..10).rev().map(move |tenth| decade * f64::from(tenth) / 10.0));
     // The first, with nothing left out, is the shortest.
-    let beyond = std::iter::once(1.0).chain(beyond).chain(std::iter::once(0.05));
-    let mut beyond: Vec<f64> = beyond.filter(|share| share * side.ops as f64 >= 1.0 - 1e-9).collect();
-    beyond.sort_unstable_by(|a, b| b.total_cmp(a));
+    let beyond = std::iter::once(1.0).chain(beyond).filter(|share| share * side.ops as f64 >= 1.0 - 1e-9);
     let at = |share: f64| PercentileOfSide {
         percent: ((1.0 - share) * 1e11).round() / 1e9,
         ns: side.ns.value_at_quantile(1.0 - share),
     };
-    beyond.into_iter().map(at).collect()
+    beyond.map(at).collect()
 }
 
 /// Intervals of all threads, of one side.

@@ -114,7 +114,7 @@ fn spread_us(middle_ns: f64, low_ns: u64, high_ns: u64) -> Value {
     Value::spread(middle_ns / 1e3, low_ns as f64 / 1e3, high_ns as f64 / 1e3)
 }
 
-/// The rate of each thread, where there are several, and few enough to be told apart.
+/// The rate of each thread, where there are several, and few enough for distinct lines.
 fn rates_of_threads(runs: &[Run], source: Source) -> Option<Figure> {
     let sides = || runs.iter().flat_map(|run| run.sides.iter().map(move |side| (run, side)));
     let count: usize = sides().map(|(_, side)| side.threads.len()).sum();

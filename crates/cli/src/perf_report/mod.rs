@@ -45,7 +45,7 @@ pub fn read(path: &Path, interrupt: &Interrupt) -> Result<Named> {
 /// # Errors
 /// What the file system says; measurements without a command that succeeded.
 pub fn write(folder: &Path, of: &mut [Named]) -> Result<PathBuf> {
-    name_apart(of);
+    number_same_names(of);
     let first = of.first().context("there is nothing to report")?;
     let has_commands = first.measurement.runs.iter().any(|run| !run.sides.is_empty());
     ensure!(has_commands, "no command succeeded, so there is nothing to report");
@@ -61,8 +61,8 @@ pub fn write(folder: &Path, of: &mut [Named]) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Gives reports of one name numbers, so that a legend tells them apart.
-fn name_apart(of: &mut [Named]) {
+/// Gives reports of one name numbers, so that a legend distinguishes them.
+fn number_same_names(of: &mut [Named]) {
     for index in 1..of.len() {
         let (before, from) = of.split_at_mut(index);
         if let Some(named) =

@@ -342,12 +342,12 @@ const GETS = ['retrieve', 'retrieve_many', 'exist'];
 const PUTS = ['store', 'store_many'];
 const DELETIONS = ['delete', 'delete_range'];
 const SCANS = ['scan', 'list'];
-const COLOURS = {admin: 'ink', in: 'vermillion', out: 'blue', down: 'vermillion', up: 'blue', host: 'vermillion', gc: 'purple', 'log compaction': 'orange', index: 'green', metadata: 'grey', packing: 'sky', 'wear levelling': 'ink', refresh: 'blue'};
+const COLOURS = {admin: 'ink', in: 'vermilion', out: 'blue', down: 'vermilion', up: 'blue', host: 'vermilion', gc: 'purple', 'log compaction': 'orange', index: 'green', metadata: 'grey', packing: 'sky', 'wear levelling': 'ink', refresh: 'blue'};
 
 /** Colour and dash of a command. The transfer methods' commands (`kv_write_…`) are puts. */
 function styleOf(command) {
   if (command.startsWith('kv_write') && !PUTS.includes(command)) PUTS.push(command);
-  const kinds = [[READS, 'blue', 0], [WRITES, 'vermillion', 1], [GETS, 'sky', 0], [PUTS, 'orange', 1], [DELETIONS, 'purple', 2], [SCANS, 'green', 3]];
+  const kinds = [[READS, 'blue', 0], [WRITES, 'vermilion', 1], [GETS, 'sky', 0], [PUTS, 'orange', 1], [DELETIONS, 'purple', 2], [SCANS, 'green', 3]];
   for (const [commands, colour, dash] of kinds) {
     const at = commands.indexOf(command);
     if (at >= 0) return {colour, dash: (dash + at) % 4};

@@ -13,6 +13,8 @@ use crate::json;
 
 /// Longest line that is read. The largest value is 16 MiB: 32 MiB in hexadecimal digits.
 const LINE_MAX_BYTES: usize = 64 << 20;
+/// What some programs write before the first line of a UTF-8 file.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Format of records in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +119,9 @@ impl<R: BufRead> Records<R> {
         match self.fill_line() {
             Ok(()) if self.text.is_empty() => None,
             Ok(()) => {
+                if line == 1 && self.text.starts_with(BYTE_ORDER_MARK) {
+                    self.text.drain(..BYTE_ORDER_MARK.len());
+                }
                 while matches!(self.text.last(), Some(b'\n' | b'\r')) {
                     self.text.pop();
                 }

@@ -1,66 +1,42 @@
 //! CSV (RFC 4180): which column is the key, and which the value.
 
-use std::cell::Cell;
-use std::io::{self, Read};
-use std::rc::Rc;
-
 use byway_console::records::{Record, with_a_key};
 use byway_console::size::counted;
 use csv::{ByteRecord, ReaderBuilder};
 use serde::Serializer;
 
 use crate::columns::{Chosen, Column, Columns};
+use crate::csv_input::CsvInput;
 use crate::source::{Input, Place, Position, Source, SourceError, unopened};
 
-/// Longest record that is read: twice the largest value, 16 MiB, in hexadecimal digits.
-const RECORD_MAX_BYTES: u64 = 64 << 20;
 /// Bytes that are read together.
 const READ_BYTES: usize = 128 * 1024;
+/// Of a record that the end of the file ended.
+const UNCLOSED: &str = "a quote is opened and not closed; a quote within a field is written as two";
 
 /// A CSV file.
 pub(crate) struct CsvSource {
-    reader: csv::Reader<Bounded>,
-    left_bytes: Rc<Cell<u64>>,
+    reader: csv::Reader<CsvInput>,
     names: Vec<String>,
     chosen: Chosen,
     row: ByteRecord,
     /// Where the reader began.
     base: Position,
     records: u64,
-    /// Lines before the record that was read last.
+    /// Lines before the record that was read last, or is read.
     line: u64,
-}
-
-/// A reader that fails where one record is longer than [`RECORD_MAX_BYTES`].
-struct Bounded {
-    from: Box<dyn Read>,
-    left_bytes: Rc<Cell<u64>>,
-}
-
-impl Read for Bounded {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.left_bytes.get() == 0 {
-            let most = RECORD_MAX_BYTES >> 20;
-            return Err(io::Error::other(format!("it is longer than {most} MiB, which is the most")));
-        }
-        let read = self.from.read(into)?;
-        self.left_bytes.set(self.left_bytes.get().saturating_sub(read as u64));
-        Ok(read)
-    }
 }
 
 impl CsvSource {
     pub fn open(input: &dyn Input, columns: &Columns, at: Position) -> Result<Self, SourceError> {
-        let left_bytes = Rc::new(Cell::new(RECORD_MAX_BYTES));
-        let reader = |bytes| -> Result<csv::Reader<Bounded>, SourceError> {
-            let from =
-                Bounded { from: input.from(bytes).map_err(unopened)?, left_bytes: Rc::clone(&left_bytes) };
+        let reader = |bytes| -> Result<csv::Reader<CsvInput>, SourceError> {
+            let from = CsvInput::new(input.from(bytes).map_err(unopened)?);
             let delimiter = columns.delimiter.unwrap_or(b',');
             let mut builder = ReaderBuilder::new();
             builder.has_headers(false).flexible(true).delimiter(delimiter).buffer_capacity(READ_BYTES);
             Ok(builder.from_reader(from))
         };
-        let (mut reader, base, names) = match &columns.names {
+        let (reader, base, names) = match &columns.names {
             Some(names) => (reader(at.bytes)?, at, names.clone()),
             None => {
                 let mut first = reader(0)?;
@@ -72,10 +48,16 @@ impl CsvSource {
                 }
             }
         };
-        let chosen = columns.choose(&names).map_err(SourceError::File)?;
+        let chosen = columns.choose(&names).map_err(|why| {
+            let delimiter = names.first().and_then(|only| other_delimiter(names.len(), only.as_bytes()));
+            SourceError::File(delimiter.map_or(why, |delimiter| {
+                format!("its first line is one column, {:?}: say {delimiter}", names.join(","))
+            }))
+        })?;
         let (row, records) = (ByteRecord::new(), base.records);
-        let line = base.lines + lines_of(&mut reader);
-        Ok(Self { reader, left_bytes, names, chosen, row, base, records, line })
+        let mut source = Self { reader, names, chosen, row, base, records, line: 0 };
+        source.line = source.position().lines;
+        Ok(source)
     }
 
     fn place_of(&self) -> Place {
@@ -90,7 +72,10 @@ impl CsvSource {
     fn record(&self) -> Result<Record, String> {
         let (found, wanted) = (self.row.len(), self.names.len());
         if found != wanted {
-            return Err(format!("it has {}, where the file has {wanted}", counted(found as u64, "column")));
+            let hint = other_delimiter(found, self.row.get(0).unwrap_or_default());
+            let hint = hint.map_or_else(String::new, |delimiter| format!(": perhaps say {delimiter}"));
+            let found = counted(found as u64, "column");
+            return Err(format!("it has {found}, where the file has {wanted}{hint}"));
         }
         let bytes_of = |column: Column| {
             let field = self.row.get(column.index).unwrap_or_default().to_vec();
@@ -121,18 +106,24 @@ pub(crate) fn as_json<V: serde::Serialize>(
     written.map(|()| text).map_err(|error| error.to_string())
 }
 
-fn header(reader: &mut csv::Reader<Bounded>) -> Result<Vec<String>, SourceError> {
+fn header(reader: &mut csv::Reader<CsvInput>) -> Result<Vec<String>, SourceError> {
     let mut row = ByteRecord::new();
     let is_there = reader.read_byte_record(&mut row).map_err(|error| failed(error, Place::Line(1)))?;
     if !is_there {
         return Err(SourceError::File("it is empty: a CSV file begins with its columns' names".into()));
     }
+    if reader.get_ref().is_at_end() {
+        return Err(SourceError::File(format!("its first line: {UNCLOSED}")));
+    }
     Ok(row.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
-/// Lines that a reader has behind it.
-fn lines_of(reader: &mut csv::Reader<Bounded>) -> u64 {
-    reader.position().line().saturating_sub(1)
+/// The option that would part the only column of a line, where it looks as if another character did.
+fn other_delimiter(columns: usize, only: &[u8]) -> Option<&'static str> {
+    let has = |byte| columns == 1 && only.contains(&byte);
+    [(b'\t', "--delimiter tab"), (b';', "--delimiter ';'")]
+        .into_iter()
+        .find_map(|(byte, option)| has(byte).then_some(option))
 }
 
 fn failed(error: csv::Error, place: Place) -> SourceError {
@@ -144,14 +135,19 @@ fn failed(error: csv::Error, place: Place) -> SourceError {
 
 impl Source for CsvSource {
     fn next_record(&mut self) -> Option<Result<Record, SourceError>> {
-        self.line = self.base.lines + lines_of(&mut self.reader);
-        self.left_bytes.set(RECORD_MAX_BYTES);
-        match self.reader.read_byte_record(&mut self.row) {
+        let (before, at) = (self.position().lines, self.reader.position().byte());
+        self.reader.get_mut().begin_record(at);
+        let read = self.reader.read_byte_record(&mut self.row);
+        self.line = before + self.reader.get_ref().blank_lines();
+        match read {
             Ok(false) => return None,
             Ok(true) => {}
             Err(error) => return Some(Err(failed(error, self.place_of()))),
         }
         self.records += 1;
+        if self.reader.get_ref().is_at_end() {
+            return Some(Err(self.wrong(UNCLOSED)));
+        }
         Some(self.record().and_then(with_a_key).map_err(|why| self.wrong(why)))
     }
 
@@ -161,9 +157,11 @@ impl Source for CsvSource {
 
     fn position(&self) -> Position {
         let position = self.reader.position();
+        // The end of a line that the input adds to the file is none of its bytes.
+        let added = position.byte().saturating_sub(self.reader.get_ref().read_bytes());
         Position {
-            bytes: self.base.bytes + position.byte(),
-            lines: self.base.lines + position.line().saturating_sub(1),
+            bytes: self.base.bytes + position.byte() - added,
+            lines: self.base.lines + (position.line() - 1).saturating_sub(added),
             records: self.records,
         }
     }
@@ -172,6 +170,8 @@ impl Source for CsvSource {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::{self, Read};
+
     use super::*;
     use crate::encoding::Encoding;
     use crate::format::FileFormat;
@@ -213,6 +213,47 @@ mod tests {
         };
         assert_eq!(read("6162;a\n", &columns), [pair("a", "ab")]);
         goes_on_behind_each(b"61;a\n\n62;b\n63;c", FileFormat::Csv, &columns);
+    }
+
+    #[test]
+    fn line_is_the_same_whatever_ends_lines_and_however_many_are_blank() {
+        let text = "key,value\na,\"1\n2\"\nb\n\n\nc\nd,4\n,5";
+        for (ends, before) in [("\n", ""), ("\r\n", ""), ("\r\n", "\u{feff}")] {
+            let text = format!("{before}{}", text.replace('\n', ends));
+            let found = read(&text, &Columns::default());
+            let lines: Vec<_> =
+                found.iter().filter_map(|record| Some(record.as_ref().err()?.split_once(':')?.0)).collect();
+            assert_eq!(lines, ["line 4", "line 7", "line 9"], "{ends:?}");
+            goes_on_behind_each(text.as_bytes(), FileFormat::Csv, &Columns::default());
+        }
+    }
+
+    #[test]
+    fn quote_that_is_not_closed_is_named_where_it_is_opened() {
+        let found = read("key,value\r\na,\"1\"\r\nb,\"2\r\nc,3\r\n", &Columns::default());
+        assert_eq!((found.len(), &found[0]), (2, &pair("a", "1")));
+        let why = found[1].as_ref().unwrap_err();
+        assert!(why.starts_with("line 3: a quote is opened and not closed"), "{why}");
+        assert_eq!(read("key,value\na,\"1\"", &Columns::default()), [pair("a", "1")]);
+        assert_eq!(read("key,value\na,1\"\n\n", &Columns::default()), [pair("a", "1\"")]);
+    }
+
+    #[test]
+    fn other_delimiter_is_suggested() {
+        let open = |text: &str, columns: &Columns| {
+            let input = crate::source::tests::Bytes(text.into());
+            CsvSource::open(&input, columns, Position::default()).err().map(|error| error.to_string())
+        };
+        let by_id = Columns { key: Some("id".into()), ..Columns::default() };
+        for columns in [Columns::default(), by_id] {
+            let (semicolon, tab) = (open("id;city\n", &columns), open("id\tcity\n", &columns));
+            assert!(semicolon.unwrap().contains("say --delimiter ';'"));
+            assert!(tab.unwrap().contains("say --delimiter tab"));
+            assert!(!open("city,zip\n", &columns).unwrap().contains("--delimiter"));
+        }
+        let found =
+            read("a;1\n", &Columns { names: Some(vec!["key".into(), "value".into()]), ..Columns::default() });
+        assert!(found[0].as_ref().unwrap_err().ends_with("perhaps say --delimiter ';'"), "{found:?}");
     }
 
     #[test]

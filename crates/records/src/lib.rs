@@ -6,6 +6,7 @@
 
 mod columns;
 mod csv;
+mod csv_input;
 mod encoding;
 mod format;
 mod kept;

@@ -60,4 +60,25 @@ mod tests {
         assert!(matches!(&found[1].0, Err(why) if why.starts_with("line 3: ")), "{found:?}");
         assert_eq!(found.len(), 4);
     }
+
+    #[test]
+    fn line_is_the_same_whatever_ends_lines_and_a_byte_order_mark_is_no_part_of_a_key() {
+        for (format, text) in [
+            (FileFormat::Tsv, "a\t1\n\nb\n\n\nc\nd\t2"),
+            (
+                FileFormat::Jsonl,
+                "{\"key\":\"a\",\"value\":\"1\"}\n\nb\n\n\nc\n{\"key\":\"d\",\"value\":\"2\"}\n",
+            ),
+        ] {
+            for (ends, before) in [("\n", ""), ("\r\n", "\u{feff}")] {
+                let text = format!("{before}{}", text.replace('\n', ends));
+                let found = all(text.as_bytes(), format, &Columns::default(), Position::default());
+                assert_eq!(found[0].0.as_ref().map(|record| &record.key[..]), Ok(&b"a"[..]), "{format:?}");
+                let wrong =
+                    found.iter().filter_map(|(record, _)| Some(record.as_ref().err()?.split_once(':')?.0));
+                assert_eq!(wrong.collect::<Vec<_>>(), ["line 3", "line 6"], "{format:?} {ends:?}");
+                goes_on_behind_each(text.as_bytes(), format, &Columns::default());
+            }
+        }
+    }
 }

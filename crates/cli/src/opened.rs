@@ -1,14 +1,29 @@
 //! Devices that commands open by a URI, and the depth of queues that the URI asks for.
 
-use byway::{Backend, Device, Result};
+use byway::{Address, Backend, Device, Error, ErrorKind, Result};
 
 /// Opens a device that is written to. A note on standard error says if `depth=` of the URI is more than its queues hold.
 ///
 /// # Errors
 /// As [`byway::open`].
 pub fn open(uri: &str) -> Result<Device> {
-    byway::open(uri).inspect(|device| note_if_lowered(uri, device))
+    let opened = byway::open(uri).map_err(|error| in_use(uri, error));
+    opened.inspect(|device| note_if_lowered(uri, device))
 }
+
+/// The error of an image that another process has open, with what a writer can do: a follower only reads.
+fn in_use(uri: &str, error: Error) -> Error {
+    let is_image = matches!(uri.parse(), Ok(Address::Embedded(_)));
+    if !is_image || error.kind() != ErrorKind::Busy || !error.to_string().contains(FOLLOW) {
+        return error;
+    }
+    let said = error.to_string().replace(FOLLOW, "");
+    Error::host(ErrorKind::Busy, format!("{said}; if a server has it open, use its tcp:// address"))
+        .with_retry(error.retry())
+}
+
+/// The advice of the library, which is for readers.
+const FOLLOW: &str = "; follow=1 reads it beside a writer";
 
 /// The same for a command that only reads.
 ///

@@ -159,6 +159,47 @@ fn bad_records_stop_an_import_or_are_written_to_a_file() {
 }
 
 #[test]
+fn lines_of_bad_records_are_the_same_with_either_end_of_a_line() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    for (name, ends) in [("lf", "\n"), ("crlf", "\r\n")] {
+        let text = "key,value\na,1\n\nb\nc,3\n".replace('\n', ends);
+        let (file, bad) = (image.file(&format!("{name}.csv"), text.as_bytes()), image.dir.path().join(name));
+        assert!(refused(2, &["kv", "import", &uri, &file]).contains("line 4: "), "{name}");
+        said(&["kv", "import", &uri, &file, "--skip-bad", bad.to_str().unwrap()]);
+        assert_eq!(json_lines(&std::fs::read_to_string(&bad).unwrap())[0]["line"], 4, "{name}");
+    }
+}
+
+#[test]
+fn import_that_skips_every_record_is_no_success() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let file = image.file("a.csv", b"key,value\na\nb\n");
+    let bad = image.dir.path().join("bad");
+    let error = refused(1, &["kv", "import", &uri, &file, "--skip-bad", bad.to_str().unwrap()]);
+    assert!(error.contains("nothing is stored") && error.contains("bad says why"), "{error}");
+    assert_eq!(json_lines(&std::fs::read_to_string(&bad).unwrap()).len(), 2);
+}
+
+#[test]
+fn export_of_a_range_has_its_keys_alone_and_resumes_within_it() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let file = image.file("all.csv", b"key,value\na,1\nb-1,2\nb-2,3\nb-3,4\nc,5\n");
+    said(&["kv", "import", &uri, &file]);
+    let csv = |options: &[&str]| said(&[&["kv", "export", &uri, "--format", "csv"], options].concat());
+    assert_eq!(csv(&["--prefix", "b-"]), "key,value\nb-1,2\nb-2,3\nb-3,4\n");
+    assert_eq!(csv(&["--from", "b-3"]), "key,value\nb-3,4\nc,5\n");
+    assert_eq!(csv(&["--from", "622d33", "--to", "63", "--hex"]), "key,value\nb-3,4\n");
+    let part = image.file("part.csv", b"key,value\nb-1,2\nb-2,3");
+    let resume = ["kv", "export", &uri, "--file", &part, "--resume"];
+    assert!(refused(2, &[&resume[..], &["--from", "c"]].concat()).contains("not of the range"));
+    said(&[&resume[..], &["--prefix", "b-"]].concat());
+    assert_eq!(std::fs::read_to_string(&part).unwrap(), csv(&["--prefix", "b-"]));
+}
+
+#[test]
 fn if_absent_keeps_values_that_are_there() {
     let image = Image::new(&[]);
     let uri = image.uri("");

@@ -67,6 +67,78 @@ fn commands_come_from_arguments_or_a_file() {
 }
 
 #[test]
+fn ranges_are_named_by_patterns_and_by_the_options_of_the_command_line() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let lines: String = ["a", "b-1", "b-2", "b-3", "c"].map(|key| format!("put {key} {key}\n")).concat();
+    script(&uri, &lines, &[]);
+    for (command, wanted) in [
+        ("scan b-*", "b-1\tb-1\nb-2\tb-2\nb-3\tb-3\n"),
+        ("scan b-* 1", "b-1\tb-1\n"),
+        ("scan --prefix b- --limit 2 --keys", "b-1\nb-2\n"),
+        ("scan --from b-3 --to=c", "b-3\tb-3\n"),
+        ("scan --reverse --limit 1", "c\tc\n"),
+        ("scan a b-2 1", "a\ta\n"),
+        ("list --prefix b- --from b-2", "b-2\nb-3\n"),
+        ("count --from b-2", "3\n"),
+        ("put -- --to 1\nget -- --to\ndel -- --to", "OK\n1\nOK\n"),
+        ("delete-range --from b-2 --to c\nlist", "2\na\nb-1\nc\n"),
+    ] {
+        let (out, error, _) = script(&uri, &format!("{command}\n"), &[]);
+        assert_eq!(out, wanted, "{command}: {error}");
+    }
+}
+
+#[test]
+fn option_that_a_command_has_not_is_refused() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    for command in ["get", "put a", "del", "exists", "list", "scan", "count", "info", "begin", "commit"] {
+        let (_, error, code) = script(&uri, &format!("{command} --none\n"), &[]);
+        let name = command.split(' ').next().unwrap();
+        assert!(code == 2 && error.contains(&format!("{name} has no option --none")), "{command}: {error}");
+    }
+    for command in [
+        "scan --limit",
+        "scan b* --prefix b",
+        "scan --from a a",
+        "delete-range --prefix \"\"",
+        "delete-range",
+    ] {
+        let (_, error, code) = script(&uri, &format!("{command}\n"), &[]);
+        assert!(code == 2 && !error.is_empty(), "{command}: {error}");
+    }
+}
+
+#[test]
+fn text_is_shown_as_it_is_and_control_characters_with_escapes() {
+    let image = Image::new(&[]);
+    said(&["kv", "put", &image.uri(""), "Zürich", "it's \"8001\" \\"]);
+    said(&["kv", "put", &image.uri(""), "b", "\u{1b}[0m\u{9b}"]);
+    let (out, ..) = script(&image.uri(""), "scan\nlist\n", &[]);
+    assert_eq!(out, "Zürich\tit's \"8001\" \\\nb\t\\x1b[0m\\xc2\\x9b\nZürich\nb\n");
+}
+
+#[test]
+fn key_that_is_too_long_is_refused_with_what_can_be_done() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let (_, error, _) = script(&uri, "put a-key-of-17-bytes 1\n", &[]);
+    assert!(error.contains("limit of 16") && error.contains("a hash of it"), "{error}");
+    let error = refused(2, &["kv", "put", &uri, "a-key-of-17-bytes", "1"]);
+    assert!(error.contains("limit of 16") && error.contains("a hash of it"), "{error}");
+}
+
+#[test]
+fn writer_of_an_image_in_use_is_told_of_the_server_and_not_of_followers() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let _open = byway::open(&uri).unwrap();
+    let error = refused(2, &["kv", "put", &uri, "a", "1"]);
+    assert!(error.contains("in use") && error.contains("tcp://") && !error.contains("follow=1"), "{error}");
+}
+
+#[test]
 fn batch_is_committed_as_a_whole_or_not_at_all() {
     let image = Image::new(&[]);
     let uri = image.uri("");
@@ -201,6 +273,14 @@ fn ctrl_c_ends_a_command_that_runs_and_the_shell_goes_on() {
     said(&["kv", "import", &uri, &image.file("many.tsv", lines.as_bytes())]);
     let mut terminal = Terminal::new(&format!("'{uri}'"), &image.dir.path().join("state"));
     terminal.types("scan\r");
+    terminal.awaits("key0000099");
+    terminal.awaits("there are more than these 100: --limit");
+    terminal.awaits("byway> ");
+    terminal.types("list key*\r");
+    terminal.awaits("key0000099");
+    terminal.awaits("there are more than these 100: --limit");
+    terminal.awaits("byway> ");
+    terminal.types("scan --limit 200000\r");
     terminal.awaits("key0000100");
     terminal.types("\x03");
     terminal.awaits("interrupted; the scan has not reached its end");

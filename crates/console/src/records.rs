@@ -4,6 +4,7 @@
 //! 35,000 of 20 to 300 bytes. Its key is the first field, the code point in hexadecimal; its value is the record.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, BufRead, Write};
 
 use byway::Key;
@@ -191,7 +192,18 @@ impl<R: BufRead> Iterator for Records<R> {
 /// # Errors
 /// A key of a wrong length, as a phrase.
 pub fn with_a_key(record: Record) -> Result<Record, String> {
-    Key::new(&record.key).map(|_| record).map_err(|error| error.to_string())
+    match Key::new(&record.key) {
+        Ok(_) => Ok(record),
+        Err(error) => Err(key_error(&record.key, error)),
+    }
+}
+
+/// Why bytes are no key, and what can be done, as a phrase.
+pub fn key_error(bytes: &[u8], error: impl fmt::Display) -> String {
+    if bytes.len() > Key::MAX_BYTES {
+        return format!("{error}: use a shorter key, or a hash of it");
+    }
+    error.to_string()
 }
 
 fn parse_unicode(line: &[u8]) -> Result<Record, String> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use byway_records::{Encoding, FileFormat};
 use clap::Args;
 
-use super::Device;
+use super::{Device, KeyRange};
 
 /// `byway kv import`.
 #[derive(Debug, Args)]
@@ -34,7 +34,7 @@ pub struct Import {
     /// Keep the values of keys that exist.
     #[arg(long, conflicts_with_all = ["compare", "cost"])]
     pub if_absent: bool,
-    /// Write records that cannot be stored to this file, as JSON lines, and go on.
+    /// Write records that cannot be stored to this file, as JSON lines, and go on. The exit code is 1 where nothing is stored.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["compare", "cost"])]
     pub skip_bad: Option<PathBuf>,
     /// Go on where an import of this file ended, and keep the point that is reached.
@@ -107,9 +107,10 @@ Examples:
   byway kv export disk.img --file records.parquet
   byway kv export disk.img --file records.csv --encoding base64
   byway kv export disk.img --file records.jsonl --resume
+  byway kv export disk.img --prefix sensor- --file sensors.csv
   byway kv export disk.img --format unicode --file UnicodeData.txt
 
---resume goes on behind the last whole record of the file, with the next key; the device is taken to be the same. A Parquet file \
+--resume goes on behind the last whole record of the file, with the next key of the range; the device and the range are taken to be the same. A Parquet file \
 is of use only when it is whole, and is begun anew.")]
 pub struct Export {
     #[command(flatten)]
@@ -117,6 +118,8 @@ pub struct Export {
     /// Where to write [default: standard output].
     #[arg(long, value_name = "PATH")]
     pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub range: KeyRange,
     /// How records shall stand in it; unicode writes values alone, a line each [default: by the file's name, else jsonl].
     #[arg(long)]
     pub format: Option<FileFormat>,

@@ -478,7 +478,7 @@ pub struct KeyRange {
     /// Only keys before this one.
     #[arg(long, value_name = "KEY", allow_hyphen_values = true, value_parser = data::parse)]
     pub to: Option<String>,
-    /// Keys are hexadecimal digits, here and in what is printed.
+    /// Keys are hexadecimal digits, here and in lines that are printed.
     #[arg(long)]
     pub hex: bool,
 }

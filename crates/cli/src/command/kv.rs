@@ -11,7 +11,7 @@ use byway_console::records::JsonRecord;
 use byway_console::terminal::{Interrupt, print_if_json, print_json};
 use serde::Serialize;
 
-use super::kv_device::{Shown, key_of, no_key, open, open_to_read};
+use super::kv_device::{Shown, checked_key, key_of, no_key, open, open_to_read};
 use super::{kv_export, kv_import, kv_ranges, kv_records, shell};
 use crate::args::{self, KvCommand};
 
@@ -37,7 +37,8 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
         }
         KvCommand::Scan { device, range, reverse, limit, keys, value_bytes, json } => {
             let options = ScanOptions::default().backward(*reverse).limit(*limit).keys_only(*keys);
-            let shown = kv_ranges::Shown { options: options.value_bytes(*value_bytes), json: *json };
+            let shown =
+                kv_ranges::Shown { options: options.value_bytes(*value_bytes), json: *json, page: None };
             kv_ranges::scan(device, range, &shown, out, interrupt)
         }
         KvCommand::Count { device, range, json } => kv_ranges::count(device, range, *json, out, interrupt),
@@ -56,7 +57,9 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
 }
 
 fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
-    key_of(&key.key, key.hex)
+    let bytes = key_of(&key.key, key.hex)?;
+    checked_key(&bytes)?;
+    Ok(bytes)
 }
 
 fn read_value(value: Option<&str>, file: Option<&Path>, interrupt: &Interrupt) -> Result<Vec<u8>> {

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use anyhow::Result;
-use byway::{ErrorKind, Key, Kv};
-use byway_console::records::{JsonRecord, parse_hex, to_hex};
+use byway::{Error, ErrorKind, Key, Kv};
+use byway_console::records::{JsonRecord, key_error, parse_hex, to_hex};
 use byway_console::terminal::print_json;
 
 use crate::args;
@@ -39,6 +39,26 @@ pub fn no_key(key: &str) -> byway::Error {
     byway::Error::host(ErrorKind::KeyNotFound, format!("there is no key {key:?}"))
 }
 
+/// Bytes as a line shows them: text as it is, and with escapes where it has control characters or is none (UTF-8).
+pub fn text(bytes: &[u8], hex: bool) -> String {
+    if hex {
+        return to_hex(bytes);
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.contains(char::is_control) => text.to_owned(),
+        _ => bytes.escape_ascii().to_string(),
+    }
+}
+
+/// A key of a command.
+///
+/// # Errors
+/// Bytes that are none, with what can be done.
+pub fn checked_key(bytes: &[u8]) -> Result<Key> {
+    let explained = |error| Error::host(Error::from(error).kind(), key_error(bytes, error));
+    Ok(Key::new(bytes).map_err(explained)?)
+}
+
 /// How keys are shown.
 #[derive(Clone, Copy)]
 pub struct Shown {
@@ -58,11 +78,6 @@ impl Shown {
         if self.json {
             return Ok(print_json(out, &JsonRecord::of_key(bytes, self.hex))?);
         }
-        if self.hex {
-            writeln!(out, "{}", to_hex(bytes))?
-        } else {
-            writeln!(out, "{}", bytes.escape_ascii())?
-        }
-        Ok(())
+        Ok(writeln!(out, "{}", text(bytes, self.hex))?)
     }
 }

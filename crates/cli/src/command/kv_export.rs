@@ -1,17 +1,17 @@
-//! `byway kv export`: every record of a device, into a file.
+//! `byway kv export`: the records of a device or of a range of its keys, into a file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use byway::{ErrorKind, Key, Kv};
+use byway::{ErrorKind, Key, KeyRange, Kv};
 use byway_console::files;
 use byway_console::terminal::{Interrupt, Progress, print_if_json};
 use byway_records::{Columns, FileFormat, Position, Sink, whole_records};
 use serde::Serialize;
 
-use super::kv_device::open_to_read;
+use super::kv_device::{open_to_read, text};
 use super::kv_import::FileInput;
 use crate::args;
 
@@ -41,9 +41,12 @@ struct Target {
 pub fn run(export: &args::Export, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let format = format_of(export);
     let file = export.file.as_deref().filter(|path| *path != Path::new("-"));
+    let range = export.range.parsed()?;
     let mut kv = open_to_read(&export.device)?;
     let target = match file {
-        Some(path) if export.resume && path.exists() => kept(path, format, interrupt)?,
+        Some(path) if export.resume && path.exists() => {
+            kept(path, format, (range, export.range.hex), interrupt)?
+        }
         Some(path) => Target::new(files::create_new(path)?),
         None => {
             let is_shown = format == FileFormat::Parquet && io::stdout().is_terminal();
@@ -53,7 +56,7 @@ pub fn run(export: &args::Export, out: &mut impl Write, interrupt: &Interrupt) -
     };
     let after = target.after;
     let mut sink = Sink::new(target.out, format, export.encoding, after.is_some())?;
-    let exported = write(&mut kv, &mut sink, after, interrupt)?;
+    let exported = write(&mut kv, &mut sink, (range, after), interrupt)?;
     sink.finish()?;
     match file {
         None => print_if_json(&mut io::stderr(), export.json, &exported)?,
@@ -76,7 +79,12 @@ impl Target {
 }
 
 /// The file of an export that did not end, cut behind its last whole record.
-fn kept(path: &Path, format: FileFormat, interrupt: &Interrupt) -> Result<Target> {
+fn kept(
+    path: &Path,
+    format: FileFormat,
+    (range, hex): (KeyRange, bool),
+    interrupt: &Interrupt,
+) -> Result<Target> {
     let shown = path.display();
     if format == FileFormat::Parquet {
         bail!(
@@ -95,18 +103,24 @@ fn kept(path: &Path, format: FileFormat, interrupt: &Interrupt) -> Result<Target
         Err(_) if file.metadata()?.len() < "key_base64,value_base64\n".len() as u64 => None,
         Err(error) => return Err(error).with_context(|| format!("{shown} is no export to go on with")),
     };
+    let after = whole.as_ref().map(|whole| Key::new(&whole.last_key)).transpose()?;
+    if let Some(after) = after.filter(|after| !range.contains(after)) {
+        bail!(
+            "{shown} ends behind key {}, which is not of the range: name the range that it began with",
+            text(after.as_bytes(), hex)
+        );
+    }
     let end = whole.as_ref().map_or(0, |whole| whole.end.bytes);
     file.set_len(end)
         .and_then(|()| file.seek(SeekFrom::End(0)))
         .map_err(|cause| files::refused("write", path, cause))?;
-    let after = whole.map(|whole| Key::new(&whole.last_key)).transpose()?;
     Ok(Target { after, ..Target::new(file) })
 }
 
 fn write(
     kv: &mut Kv,
     sink: &mut Sink<impl Write + Send>,
-    after: Option<Key>,
+    (range, after): (KeyRange, Option<Key>),
     interrupt: &Interrupt,
 ) -> Result<Exported> {
     let mut exported = Exported::default();
@@ -115,6 +129,7 @@ fn write(
         exported.unlisted_stretches += 1;
         note!("byway: {unlisted}");
     })?;
+    keys.retain(|key| range.contains(key));
     keys.sort_unstable();
     let done = after.map_or(0, |after| keys.partition_point(|key| *key <= after));
     let progress = Progress::new("export", keys.len() as u64);

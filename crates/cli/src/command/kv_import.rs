@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use byway::{Backend, BackendQueue, ErrorKind, Key, Kv, NvmCommand, StoreOptions};
+use byway_console::failure::No;
 use byway_console::files;
 use byway_console::records::Record;
 use byway_console::size::counted;
@@ -181,7 +182,14 @@ pub fn run(import: &args::Import, out: &mut impl Write, interrupt: &Interrupt) -
         skipped: counts.skipped,
         earlier,
     };
-    Ok(print_done(out, import.json, &done)?)
+    print_done(out, import.json, &done)?;
+    match &import.skip_bad {
+        Some(path) if counts.skipped > 0 && counts.stored + counts.kept == 0 => {
+            Err(No(format!("nothing is stored: every record was skipped; {} says why", path.display()))
+                .into())
+        }
+        _ => Ok(()),
+    }
 }
 
 impl<'a> Importer<'a> {

@@ -6,11 +6,11 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use byway::{Batch, Error, ErrorKind, KeyRange, Kv, ScanOptions};
 use byway_console::files;
-use byway_console::records::{JsonRecord, to_hex};
+use byway_console::records::JsonRecord;
 use byway_console::terminal::{Interrupt, Progress, print_json};
 use serde::Serialize;
 
-use super::kv_device::{key_of, open, open_to_read};
+use super::kv_device::{key_of, open, open_to_read, text};
 use crate::args;
 
 /// Keys between two looks at Ctrl-C and two lines of progress.
@@ -22,6 +22,8 @@ pub struct Shown {
     pub options: ScanOptions,
     /// One JSON object a line.
     pub json: bool,
+    /// Most pairs of a listing that a person reads and has set no limit to; a note says how to see more.
+    pub page: Option<u64>,
 }
 
 /// Prints the pairs of a range.
@@ -50,8 +52,15 @@ pub fn print_pairs(
     out: &mut impl Write,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let mut scan = kv.scan_with(range, shown.options);
+    let options = shown.page.map_or(shown.options, |page| shown.options.limit(Some(page + 1)));
+    let mut scan = kv.scan_with(range, options);
+    let mut printed = 0;
     while let Some((key, value)) = scan.next_pair()? {
+        if shown.page == Some(printed) {
+            note_more(printed);
+            break;
+        }
+        printed += 1;
         let value = (!shown.options.keys_only).then_some(value);
         interrupt.checked("the scan has not reached its end")?;
         match (shown.json, value) {
@@ -64,8 +73,11 @@ pub fn print_pairs(
     Ok(())
 }
 
-pub(super) fn text(bytes: &[u8], hex: bool) -> String {
-    if hex { to_hex(bytes) } else { bytes.escape_ascii().to_string() }
+/// Says that a listing which a person reads has more.
+pub(super) fn note_more(printed: u64) {
+    note!(
+        "there are more than these {printed}: --limit COUNT shows so many, --from KEY begins at another key"
+    );
 }
 
 /// How many keys there are, or were.
@@ -208,18 +220,29 @@ impl args::KeyRange {
         self.prefix.as_ref().is_none_or(String::is_empty) && self.from.is_none() && self.to.is_none()
     }
 
-    fn parsed(&self) -> Result<KeyRange> {
-        if let Some(prefix) = &self.prefix {
-            return Ok(KeyRange::prefix(&key_of(prefix, self.hex)?)?);
-        }
+    /// The range that the options name.
+    ///
+    /// # Errors
+    /// What is no key.
+    pub fn parsed(&self) -> Result<KeyRange> {
         let bytes = |text: &Option<String>| text.as_deref().map(|text| key_of(text, self.hex)).transpose();
-        Ok(match (bytes(&self.from)?, bytes(&self.to)?) {
-            (None, None) => KeyRange::ALL,
-            (Some(from), None) => KeyRange::new(from..)?,
-            (None, Some(to)) => KeyRange::new(..to)?,
-            (Some(from), Some(to)) => KeyRange::new(from..to)?,
-        })
+        range_of(bytes(&self.prefix)?, bytes(&self.from)?, bytes(&self.to)?)
     }
+}
+
+/// The keys of a prefix, or those from one up to another.
+///
+/// # Errors
+/// What is no key, and a prefix beside bounds.
+pub fn range_of(prefix: Option<Vec<u8>>, from: Option<Vec<u8>>, to: Option<Vec<u8>>) -> Result<KeyRange> {
+    Ok(match (prefix, from, to) {
+        (Some(prefix), None, None) => KeyRange::prefix(&prefix)?,
+        (Some(_), ..) => bail!("a prefix names a range of its own: leave it or the bounds out"),
+        (None, None, None) => KeyRange::ALL,
+        (None, Some(from), None) => KeyRange::new(from..)?,
+        (None, None, Some(to)) => KeyRange::new(..to)?,
+        (None, Some(from), Some(to)) => KeyRange::new(from..to)?,
+    })
 }
 
 #[cfg(test)]

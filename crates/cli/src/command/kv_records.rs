@@ -15,7 +15,7 @@ use byway_measure::subject::Subject;
 use byway_records::{Position, Source, SourceError};
 use serde::{Serialize, Serializer};
 
-use super::kv_device::open_to_read;
+use super::kv_device::{open_to_read, text};
 use super::kv_import::{self, FileInput, are_stored, what};
 use crate::args;
 
@@ -152,7 +152,7 @@ impl fmt::Display for Difference {
             How::Differs => "differs",
             How::IsMissing => "is missing",
         };
-        write!(f, "{} {how}", self.key.escape_ascii())
+        write!(f, "{} {how}", text(&self.key, false))
     }
 }
 

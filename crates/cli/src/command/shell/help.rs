@@ -6,6 +6,8 @@ pub struct About {
     pub names: &'static [&'static str],
     /// What follows the name.
     pub arguments: &'static str,
+    /// Its options, and whether a value follows each.
+    pub options: &'static [(&'static str, bool)],
     /// What it does.
     pub what: &'static str,
     /// Lines that show it.
@@ -18,7 +20,13 @@ const fn about(
     what: &'static str,
     examples: &'static [&'static str],
 ) -> About {
-    About { names, arguments, what, examples }
+    About { names, arguments, options: &[], what, examples }
+}
+
+impl About {
+    const fn with(self, options: &'static [(&'static str, bool)]) -> Self {
+        Self { options, ..self }
+    }
 }
 
 /// Every command, in the order of `help`.
@@ -29,22 +37,38 @@ pub const COMMANDS: &[About] = &[
         "KEY VALUE [--if-absent | nx | --if-present | xx]",
         "Store a value, perhaps only if the key exists or does not.",
         &["put sensor-7 21.5", "set greeting 'good day' nx"],
-    ),
+    )
+    .with(&[("--if-absent", false), ("--if-present", false)]),
     about(&["del", "delete", "rm"], "KEY...", "Delete keys.", &["del sensor-7"]),
     about(&["exists"], "KEY", "Say whether a key exists.", &["exists sensor-7"]),
     about(
         &["list", "keys"],
-        "[PREFIX] [LIMIT]",
+        "[PREFIX] [LIMIT] [--prefix PREFIX] [--from KEY] [--limit COUNT]",
         "Print keys in order; a * at the end of the prefix is left out.",
         &["list", "keys sensor-* 10"],
-    ),
+    )
+    .with(&[("--prefix", true), ("--from", true), ("--limit", true)]),
     about(
         &["scan"],
-        "[FROM] [TO] [LIMIT]",
-        "Print keys and values in order, from a key on, up to a key without it; \"\" for no bound.",
-        &["scan", "scan a c", "scan \"\" \"\" 10"],
-    ),
-    about(&["count", "dbsize"], "[PREFIX]", "Count keys, one by one.", &["count", "count sensor-"]),
+        "[PREFIX* | FROM [TO]] [LIMIT] [--prefix PREFIX | --from KEY --to KEY] [--limit COUNT] [--reverse] [--keys]",
+        "Print keys and values in order: those of a prefix, or from a key on, up to a key without it; \"\" for no bound.",
+        &["scan", "scan sensor-* 10", "scan a c", "scan --from a --to c --limit 10"],
+    )
+    .with(&[
+        ("--prefix", true),
+        ("--from", true),
+        ("--to", true),
+        ("--limit", true),
+        ("--reverse", false),
+        ("--keys", false),
+    ]),
+    about(
+        &["count", "dbsize"],
+        "[PREFIX] [--prefix PREFIX | --from KEY --to KEY]",
+        "Count keys, one by one.",
+        &["count", "count sensor-"],
+    )
+    .with(&[("--prefix", true), ("--from", true), ("--to", true)]),
     about(&["info", "stats"], "", "Say what the device and the namespace are.", &["info"]),
     about(
         &["begin", "multi"],
@@ -56,10 +80,11 @@ pub const COMMANDS: &[About] = &[
     about(&["discard"], "", "Forget what was collected since begin (also: batch discard).", &["discard"]),
     about(
         &["delete-range", "deleterange"],
-        "FROM TO | --prefix PREFIX | --all",
+        "FROM TO | --prefix PREFIX | --from KEY --to KEY | --all",
         "Delete the keys of a range, and print how many there were. It is not atomic.",
         &["delete-range 2024 2025", "delete-range --prefix sensor-"],
-    ),
+    )
+    .with(&[("--prefix", true), ("--from", true), ("--to", true), ("--all", false)]),
     about(
         &["format"],
         "[text | json | hex]",
@@ -80,7 +105,9 @@ pub fn command(name: &[u8]) -> Option<&'static About> {
 pub fn all() -> String {
     let line = |about: &About| format!("  {:46} {}\n", about.usage(), about.what);
     let lines: String = COMMANDS.iter().map(line).collect();
-    format!("{lines}A word with blanks stands in quotes. `help COMMAND` has examples.\n")
+    format!(
+        "{lines}A word with blanks stands in quotes, and words that begin with -- stand behind a word --. `help COMMAND` has examples.\n"
+    )
 }
 
 impl About {

@@ -1,6 +1,7 @@
 //! `byway kv shell`: commands on keys and values, at a prompt or from a script.
 
 mod help;
+mod options;
 mod prompt;
 mod session;
 mod words;

@@ -14,10 +14,14 @@ use byway_console::terminal::{Interrupt, print_json};
 use serde::Serialize;
 use serde_json::json;
 
-use super::super::kv_device::{Shown, no_key};
-use super::super::kv_ranges::{self, Counted, count_keys, delete_keys, print_pairs};
+use super::super::kv_device::{Shown, checked_key, no_key, text};
+use super::super::kv_ranges::{self, Counted, count_keys, delete_keys, print_pairs, range_of};
 use super::help;
+use super::options::Options;
 use super::words::{typed, words};
+
+/// Keys or pairs that a listing shows at a terminal, where no limit is set.
+const SHOWN_PAIRS: u64 = 100;
 
 /// What comes after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,29 +129,28 @@ impl<'a> Session<'a> {
         let Some(about) = help::command(name.as_bytes()) else {
             bail!("there is no command {name}: `help` lists those there are")
         };
+        let (options, arguments) = Options::of(about, arguments).map_err(|why| anyhow!(why))?;
+        let arguments = arguments.as_slice();
         match (about.names.first().copied().unwrap_or_default(), arguments) {
             ("get", [key]) => self.get(key, out)?,
-            ("put", [key, value, conditions @ ..]) => self.put(key, value, conditions, out)?,
+            ("put", [key, value, conditions @ ..]) => self.put(key, value, conditions, &options, out)?,
             ("del", [_, ..]) => arguments.iter().try_for_each(|key| self.delete(key, out))?,
             ("exists", [key]) => self.exists(key, out)?,
-            ("list", []) => self.list(b"", u64::MAX, out)?,
-            ("list", [prefix]) => self.list(prefix, u64::MAX, out)?,
-            ("list", [prefix, limit]) => self.list(prefix, number(limit)?, out)?,
-            ("scan", [] | [_] | [_, _] | [_, _, _]) => self.scan(arguments, out)?,
-            ("count", []) => self.count(b"", out)?,
-            ("count", [prefix]) => self.count(prefix, out)?,
+            ("list", [] | [_] | [_, _]) => self.list(arguments, &options, out)?,
+            ("scan", [] | [_] | [_, _] | [_, _, _]) => self.scan(arguments, &options, out)?,
+            ("count", [] | [_]) => self.count(arguments, &options, out)?,
             ("info", []) => self.info(out)?,
             ("begin", []) => self.begin(out)?,
             ("commit", []) => self.commit(out)?,
             ("discard", []) => self.discard(out)?,
-            ("delete-range", _) => self.delete_range(arguments, out)?,
+            ("delete-range", _) => self.delete_range(arguments, &options, out)?,
             ("format", [form]) => self.set_form(form)?,
             ("timing", [on]) => self.timing = is_on(on)?,
             ("format" | "timing", []) => self.show_settings(out)?,
             ("help", []) => put!(out, "{}", help::all())?,
             ("help", [name]) => {
                 let found = help::command(name);
-                let found = found.ok_or_else(|| anyhow!("there is no command {}", name.escape_ascii()))?;
+                let found = found.ok_or_else(|| anyhow!("there is no command {}", text(name, false)))?;
                 put!(out, "{}", found.whole())?;
             }
             ("quit", []) => return Ok(Then::Quit),
@@ -164,25 +167,42 @@ impl<'a> Session<'a> {
         parse_hex(&String::from_utf8_lossy(word)).map_err(|why| anyhow!(why))
     }
 
+    /// The key that a word stands for.
+    fn key(&self, word: &[u8]) -> Result<Vec<u8>> {
+        let key = self.bytes(word)?;
+        checked_key(&key)?;
+        Ok(key)
+    }
+
     const fn shown(&self) -> Shown {
         Shown { hex: matches!(self.form, Form::Hex), json: matches!(self.form, Form::Json) }
     }
 
     fn get(&mut self, key: &[u8], out: &mut impl Write) -> Result<()> {
-        let key = self.bytes(key)?;
-        let value = self.kv.get(&key)?.ok_or_else(|| no_key(&key.escape_ascii().to_string()))?;
+        let key = self.key(key)?;
+        let value = self.kv.get(&key)?.ok_or_else(|| no_key(&text(&key, false)))?;
         match self.form {
             Form::Json => print_json(out, &JsonRecord::of_key(&key, false).with_value(&value))?,
-            Form::Hex => writeln!(out, "{}", kv_ranges::text(&value, true))?,
+            Form::Hex => writeln!(out, "{}", text(&value, true))?,
             Form::Text if self.is_read => put!(out, "{}\n", String::from_utf8_lossy(&value))?,
             Form::Text => out.write_all(&[&value[..], b"\n"].concat())?,
         }
         Ok(())
     }
 
-    fn put(&mut self, key: &[u8], value: &[u8], conditions: &[Vec<u8>], out: &mut impl Write) -> Result<()> {
-        let (key, value) = (self.bytes(key)?, self.bytes(value)?);
+    fn put(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        conditions: &[Vec<u8>],
+        given: &Options,
+        out: &mut impl Write,
+    ) -> Result<()> {
+        let (key, value) = (self.key(key)?, self.bytes(value)?);
         let mut options = StoreOptions::NONE;
+        let named = ["--if-absent", "--if-present"].into_iter().filter(|name| given.has(name));
+        let conditions: Vec<_> = conditions.iter().cloned().chain(named.map(|name| name.into())).collect();
+        let conditions = conditions.as_slice();
         for condition in conditions {
             options = match condition.to_ascii_lowercase().as_slice() {
                 b"nx" | b"--if-absent" => options.must_not_exist(true),
@@ -200,10 +220,10 @@ impl<'a> Session<'a> {
     }
 
     fn delete(&mut self, key: &[u8], out: &mut impl Write) -> Result<()> {
-        let key = self.bytes(key)?;
+        let key = self.key(key)?;
         match &mut self.batch {
             Some(batch) => batch.delete(&key)?,
-            None if !self.kv.exists(&key)? => return Err(no_key(&key.escape_ascii().to_string()).into()),
+            None if !self.kv.exists(&key)? => return Err(no_key(&text(&key, false)).into()),
             None => self.kv.delete(&key)?,
         }
         self.done(json!({ "deleted": true }), &key, out)
@@ -231,7 +251,7 @@ impl<'a> Session<'a> {
     }
 
     fn exists(&mut self, key: &[u8], out: &mut impl Write) -> Result<()> {
-        let key = self.bytes(key)?;
+        let key = self.key(key)?;
         let exists = self.kv.exists(&key)?;
         match self.form {
             Form::Json => print_json(out, &json!({ "exists": exists }))?,
@@ -245,29 +265,81 @@ impl<'a> Session<'a> {
         self.bytes(word.strip_suffix(b"*").unwrap_or(word))
     }
 
-    fn list(&mut self, prefix: &[u8], limit: u64, out: &mut impl Write) -> Result<()> {
-        let (prefix, shown) = (self.prefix(prefix)?, self.shown());
-        for key in self.kv.keys_with_prefix(&prefix, None)?.take(usize::try_from(limit).unwrap_or(usize::MAX))
-        {
+    /// The value of an option that is a key, a prefix or a bound.
+    fn option(&self, options: &Options, name: &str) -> Result<Option<Vec<u8>>> {
+        options.value(name).map(|word| self.bytes(word)).transpose()
+    }
+
+    /// Pairs to print at most, by an option or a word; and those that a person sees who says neither.
+    fn limits(&self, options: &Options, word: Option<&Vec<u8>>) -> Result<(Option<u64>, Option<u64>)> {
+        let limit = match (options.value("--limit"), word) {
+            (Some(_), Some(_)) => bail!("the limit is said twice"),
+            (Some(limit), None) => Some(number(limit)?),
+            (None, word) => word.map(|word| number(word)).transpose()?,
+        };
+        Ok((limit, limit.is_none().then_some(SHOWN_PAIRS).filter(|_| self.is_read)))
+    }
+
+    fn list(&mut self, arguments: &[Vec<u8>], options: &Options, out: &mut impl Write) -> Result<()> {
+        let prefix = self.one_prefix(arguments.first(), options)?.unwrap_or_default();
+        let from = self.option(options, "--from")?.map(|from| checked_key(&from)).transpose()?;
+        let (limit, page) = self.limits(options, arguments.get(1))?;
+        let (shown, mut printed) = (self.shown(), 0);
+        let most = usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+        for key in self.kv.keys_with_prefix(&prefix, from)?.take(most) {
             self.interrupt.checked("not all keys were listed")?;
-            shown.write(&key?, out)?;
+            let key = key?;
+            if page == Some(printed) {
+                kv_ranges::note_more(printed);
+                break;
+            }
+            shown.write(&key, out)?;
+            printed += 1;
         }
         Ok(())
     }
 
-    fn scan(&mut self, arguments: &[Vec<u8>], out: &mut impl Write) -> Result<()> {
-        let bound = |at: usize| {
-            arguments.get(at).filter(|word| !word.is_empty()).map(|word| self.bytes(word)).transpose()
+    /// The prefix that a word or an option says.
+    fn one_prefix(&self, word: Option<&Vec<u8>>, options: &Options) -> Result<Option<Vec<u8>>> {
+        match (word, self.option(options, "--prefix")?) {
+            (Some(_), Some(_)) => bail!("the prefix is said twice"),
+            (Some(word), None) => Ok(Some(self.prefix(word)?)),
+            (None, prefix) => Ok(prefix),
+        }
+    }
+
+    /// The range of `--prefix`, `--from` and `--to`, and of words: a prefix with a star, or bounds.
+    fn range(&self, arguments: &[Vec<u8>], options: &Options) -> Result<KeyRange> {
+        let bound = |at: usize, name: &str| match arguments.get(at).filter(|word| !word.is_empty()) {
+            Some(_) if options.value(name).is_some() => bail!("{name} is said twice"),
+            Some(word) => self.bytes(word).map(Some),
+            None => self.option(options, name),
         };
-        let range = range(bound(0)?, bound(1)?)?;
-        let limit = arguments.get(2).map(|limit| number(limit)).transpose()?;
+        match arguments.first() {
+            Some(pattern) if pattern.ends_with(b"*") => {
+                let prefix = self.one_prefix(Some(pattern), options)?;
+                range_of(prefix, self.option(options, "--from")?, self.option(options, "--to")?)
+            }
+            _ => range_of(self.option(options, "--prefix")?, bound(0, "--from")?, bound(1, "--to")?),
+        }
+    }
+
+    fn scan(&mut self, arguments: &[Vec<u8>], options: &Options, out: &mut impl Write) -> Result<()> {
+        // A limit follows the words of the range.
+        let is_pattern = arguments.first().is_some_and(|first| first.ends_with(b"*"));
+        let (bounds, rest) = arguments.split_at(arguments.len().min(if is_pattern { 1 } else { 2 }));
+        ensure!(rest.len() < 2, "usage: scan PREFIX* [LIMIT]");
+        let range = self.range(bounds, options)?;
+        let (limit, page) = self.limits(options, rest.first())?;
+        let scan = ScanOptions::default().backward(options.has("--reverse")).keys_only(options.has("--keys"));
         let shown = self.shown();
-        let what = kv_ranges::Shown { options: ScanOptions::default().limit(limit), json: shown.json };
+        let what = kv_ranges::Shown { options: scan.limit(limit), json: shown.json, page };
         print_pairs(&mut self.kv, range, shown.hex, &what, out, self.interrupt)
     }
 
-    fn count(&mut self, prefix: &[u8], out: &mut impl Write) -> Result<()> {
-        let range = KeyRange::prefix(&self.prefix(prefix)?)?;
+    fn count(&mut self, arguments: &[Vec<u8>], options: &Options, out: &mut impl Write) -> Result<()> {
+        let prefix = self.one_prefix(arguments.first(), options)?;
+        let range = range_of(prefix, self.option(options, "--from")?, self.option(options, "--to")?)?;
         let keys = count_keys(&mut self.kv, range, self.interrupt)?;
         Counted::Count(keys).print(self.form == Form::Json, out)
     }
@@ -322,16 +394,23 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn delete_range(&mut self, arguments: &[Vec<u8>], out: &mut impl Write) -> Result<()> {
+    fn delete_range(&mut self, arguments: &[Vec<u8>], options: &Options, out: &mut impl Write) -> Result<()> {
         ensure!(self.batch.is_none(), "a range is deleted outside of batches alone");
+        let is_bounded = ["--prefix", "--from", "--to"].iter().any(|name| options.value(name).is_some());
         let range = match arguments {
-            [all] if all == b"--all" => KeyRange::ALL,
-            [option, prefix] if option == b"--prefix" => KeyRange::prefix(&self.bytes(prefix)?)?,
-            [from, to] if !from.is_empty() && !to.is_empty() => {
-                range(Some(self.bytes(from)?), Some(self.bytes(to)?))?
+            [] if options.has("--all") && !is_bounded => KeyRange::ALL,
+            [] if is_bounded && !options.has("--all") => self.range(&[], options)?,
+            [from, to] if !from.is_empty() && !to.is_empty() && !is_bounded && !options.has("--all") => {
+                range_of(None, Some(self.bytes(from)?), Some(self.bytes(to)?))?
             }
-            _ => bail!("usage: delete-range FROM TO, delete-range --prefix PREFIX, or delete-range --all"),
+            _ => bail!(
+                "usage: delete-range FROM TO, delete-range --prefix PREFIX (or --from, --to), or delete-range --all"
+            ),
         };
+        ensure!(
+            options.has("--all") || range != KeyRange::ALL,
+            "the range is all keys: say delete-range --all"
+        );
         let deleted = delete_keys(&mut self.kv, range, self.interrupt)?;
         Counted::Deleted(deleted).print(self.form == Form::Json, out)
     }
@@ -354,20 +433,10 @@ impl<'a> Session<'a> {
     /// Keys that begin as a word does, as they are typed.
     pub fn keys_from(&mut self, word: &[u8], most: usize) -> Result<Vec<String>> {
         let (prefix, hex) = (self.bytes(word)?, self.form == Form::Hex);
-        let typed =
-            |key: Key| if hex { kv_ranges::text(key.as_bytes(), true) } else { typed(key.as_bytes()) };
+        let typed = |key: Key| if hex { text(key.as_bytes(), true) } else { typed(key.as_bytes()) };
         let keys = self.kv.keys_with_prefix(&prefix, None)?.take(most);
         Ok(keys.map(|key| key.map(typed)).collect::<byway::Result<_>>()?)
     }
-}
-
-fn range(from: Option<Vec<u8>>, to: Option<Vec<u8>>) -> Result<KeyRange> {
-    Ok(match (from, to) {
-        (None, None) => KeyRange::ALL,
-        (Some(from), None) => KeyRange::new(from..)?,
-        (None, Some(to)) => KeyRange::new(..to)?,
-        (Some(from), Some(to)) => KeyRange::new(from..to)?,
-    })
 }
 
 fn number(word: &[u8]) -> Result<u64> {

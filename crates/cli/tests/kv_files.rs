@@ -175,11 +175,12 @@ fn lines_of_bad_records_are_the_same_with_either_end_of_a_line() {
 fn import_that_skips_every_record_is_no_success() {
     let image = Image::new(&[]);
     let uri = image.uri("");
-    let file = image.file("a.csv", b"key,value\na\nb\n");
+    let file = image.file("a.csv", b"key,value\na\nb,\"2\n");
     let bad = image.dir.path().join("bad");
     let error = refused(1, &["kv", "import", &uri, &file, "--skip-bad", bad.to_str().unwrap()]);
     assert!(error.contains("nothing is stored") && error.contains("bad says why"), "{error}");
-    assert_eq!(json_lines(&std::fs::read_to_string(&bad).unwrap()).len(), 2);
+    let bad = json_lines(&std::fs::read_to_string(&bad).unwrap());
+    assert_eq!((bad.len(), &bad[0]["record"], &bad[1]["record"]), (2, &"a".into(), &"b,2\n".into()));
 }
 
 #[test]

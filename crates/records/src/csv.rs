@@ -66,7 +66,12 @@ impl CsvSource {
 
     fn wrong(&self, why: impl Into<String>) -> SourceError {
         let fields: Vec<_> = self.row.iter().map(String::from_utf8_lossy).collect();
-        SourceError::Record { place: self.place_of(), why: why.into(), text: fields.join(",") }
+        let mut text = fields.join(",");
+        if self.reader.get_ref().is_at_end() {
+            // The end of a line that the input added.
+            text.pop();
+        }
+        SourceError::Record { place: self.place_of(), why: why.into(), text }
     }
 
     fn record(&self) -> Result<Record, String> {

@@ -39,7 +39,7 @@ wheel() {
     # Where `byway tdm run` looks for it: ../lib/byway of the command.
     mkdir -p "$tree/byway-$VERSION.data/data/lib/byway"
     strip --strip-unneeded -o "$tree/byway-$VERSION.data/data/lib/byway/libbyway_tdm.so" "$folder/libbyway_tdm.so"
-    tag=cp311-abi3-manylinux_$(glibc_of "$tree/byway/_byway.abi3.so" "$tree"/*.data/scripts/byway)_$machine
+    tag=cp311-abi3-manylinux_$(glibc_of "$tree/byway/_byway.abi3.so" "$tree"/*.data/scripts/byway "$tree"/*.data/data/lib/byway/*.so)_$machine
     sed -i "s/^Tag: .*/Tag: $tag/" "$tree/byway-$VERSION.dist-info/WHEEL"
     mkdir -p "$tree/byway-$VERSION.dist-info/licenses"
     cp LICENSE "$tree/byway-$VERSION.dist-info/licenses/"

@@ -73,7 +73,9 @@ fn report_has_a_page_data_and_figures_that_agree() {
     }
     // Nothing is fetched.
     assert!(!page.contains("src=") && !page.contains("@import") && !page.contains("<script"));
-    for figure in ["latency-percentiles", "rate-over-time", "latency-over-time", "rate-by-thread"] {
+    for figure in
+        ["latency-percentiles", "rate-over-time", "median-over-time", "p99-over-time", "rate-by-thread"]
+    {
         let file = |ending: &str| std::fs::read(folder.join(format!("figures/{figure}.{ending}"))).unwrap();
         assert!(file("svg").starts_with(b"<svg") && file("pdf").starts_with(b"%PDF-"), "{figure}");
         let rows = rows(&folder, figure);

@@ -19,8 +19,12 @@ struct Line<'a> {
 pub fn figures(of: &[Named]) -> Vec<Figure> {
     let lines = lines(of);
     let source = || source(of);
-    let mut figures =
-        vec![percentiles(&lines, source()), rates(&lines, source()), latencies(&lines, source())];
+    let mut figures = vec![
+        percentiles(&lines, source()),
+        rates(&lines, source()),
+        medians(&lines, source()),
+        p99s(&lines, source()),
+    ];
     if let [one] = of {
         figures.extend(rates_of_threads(&one.measurement.runs, source()));
     }
@@ -92,22 +96,36 @@ fn rates(lines: &[Line<'_>], source: Source) -> Figure {
     Figure::new("rate-over-time", "Rate over time", plot, source).with_caption(caption)
 }
 
-fn latencies(lines: &[Line<'_>], source: Source) -> Figure {
-    let mut plot = Lines::new(seconds(), Axis::log10(Quantity::new("latency", "µs")));
-    for line in lines {
-        let median = |at: &PointOfSide| spread_us(at.p50_ns, at.p50_min_ns, at.p50_max_ns);
-        let high = |at: &PointOfSide| spread_us(at.p99_ns, at.p99_min_ns, at.p99_max_ns);
-        plot = plot.with(over_time(line, "p50", median)).with(over_time(line, "p99", high));
-    }
-    let caption = "Median and 99th percentile of the latency in each interval: the mean of those of the threads. Intervals in which \
-                   nothing finished have none.";
-    let source = source.with_spread("least and most of threads and intervals of a point");
-    Figure::new("latency-over-time", "Latency over time", plot, source).with_caption(caption)
+/// The median of each interval.
+fn medians(lines: &[Line<'_>], source: Source) -> Figure {
+    let of = |at: &PointOfSide| spread_us(at.p50_ns, at.p50_min_ns, at.p50_max_ns);
+    let caption = "Median of the latency in each interval: the mean of those of the threads. Intervals in which nothing finished have \
+                   none.";
+    latencies("median-over-time", "Median latency over time", lines, of, source).with_caption(caption)
 }
 
-fn over_time(line: &Line<'_>, percentile: &str, of: impl Fn(&PointOfSide) -> Value) -> Series {
-    let points = line.side.series.iter().filter(|at| at.p99_ns > 0.0).map(|at| (at.at_s, of(at)));
-    Series::new(format!("{} {percentile}", line.name), line.role, points)
+/// The 99th percentile of each interval. By a figure of its own, so that a colour is one report in every figure.
+fn p99s(lines: &[Line<'_>], source: Source) -> Figure {
+    let of = |at: &PointOfSide| spread_us(at.p99_ns, at.p99_min_ns, at.p99_max_ns);
+    let caption = "99th percentile of the latency in each interval: the mean of those of the threads.";
+    latencies("p99-over-time", "99th percentile of the latency over time", lines, of, source)
+        .with_caption(caption)
+}
+
+fn latencies(
+    name: &str,
+    title: &str,
+    lines: &[Line<'_>],
+    of: impl Fn(&PointOfSide) -> Value,
+    source: Source,
+) -> Figure {
+    let mut plot = Lines::new(seconds(), Axis::log10(Quantity::new("latency", "µs")));
+    for line in lines {
+        let points = line.side.series.iter().filter(|at| at.p99_ns > 0.0).map(|at| (at.at_s, of(at)));
+        plot = plot.with(Series::new(&line.name, line.role, points));
+    }
+    let source = source.with_spread("least and most of threads and intervals of a point");
+    Figure::new(name, title, plot, source)
 }
 
 fn spread_us(middle_ns: f64, low_ns: u64, high_ns: u64) -> Value {

@@ -132,8 +132,8 @@ fn compared(name: &str, one: &SideOfRun, other: &SideOfRun) -> Vec<Vec<String>> 
         let (one, other) = (one?, other?);
         Some(vec![
             format!("{name}: {what}"),
-            format!("{one:.2}"),
-            format!("{other:.2}"),
+            figure(one),
+            figure(other),
             format!("{:.3}", one / other.max(f64::MIN_POSITIVE)),
         ])
     };
@@ -149,6 +149,11 @@ fn compared(name: &str, one: &SideOfRun, other: &SideOfRun) -> Vec<Vec<String>> 
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// A figure of a comparison, without decimals where they say nothing.
+fn figure(value: f64) -> String {
+    if value >= 10_000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
 fn settings(page: &mut Page, named: &Named) {

@@ -97,6 +97,16 @@ fn an_interrupted_check_ends_at_once() {
 }
 
 #[test]
+fn an_interrupted_warm_up_reports_nothing() {
+    let image = Image::new(&["kv:16M"]);
+    let (uri, report) = (image.uri(""), image.dir.path().join("report"));
+    let load = ["perf", &uri, "--rw", "put", "--warmup", "600", "--report", report.to_str().unwrap()];
+    let error = interrupted(&load, |name| name == image.path());
+    assert!(error.contains("nothing was measured"), "{error}");
+    assert!(!report.join("report.html").exists());
+}
+
+#[test]
 fn interrupted_read_of_a_pipe_without_a_writer_ends_at_once() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let (pipe, uri) = (image.dir.path().join("pipe"), image.uri(""));

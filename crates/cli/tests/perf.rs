@@ -142,6 +142,16 @@ fn missing_keys_are_errors_that_are_counted_and_no_part_of_the_rate() {
 }
 
 #[test]
+fn bytes_of_gets_are_those_of_the_values() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    measured(&uri, &["--rw", "get", "--fill", "--keys", "100", "--value-bytes", "16", "--count", "10"]);
+    let row = measured(&uri, &["--rw", "get", "--keys", "100", "--value-bytes", "65536", "--count", "500"]);
+    let mib = row["iops"].as_f64().unwrap() * 16.0 / f64::from(1 << 20);
+    assert!((row["mib_per_s"].as_f64().unwrap() / mib - 1.0).abs() < 1e-6, "{row}");
+}
+
+#[test]
 fn the_page_cache_is_reported_bypassed_and_dropped() {
     let image = Image::new(&["nvm:16M"]);
     let path = image.file("blocks", &vec![0; 1 << 20]);

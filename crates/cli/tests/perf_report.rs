@@ -107,6 +107,57 @@ fn reports_stand_beside_each_other_with_a_run_and_without() {
 }
 
 #[test]
+fn comparison_prints_ratios_and_says_which_settings_differ() {
+    let image = Image::new(&["kv:16M"]);
+    let [before, after] = ["before", "after"].map(|name| folder(&image, name));
+    reported(&before, &["--count", "2000"]);
+    let load = ["perf", "null-backend:1G", "--rw", "randrw", "--depth", "8", "--count", "2000"];
+    let compare = ["--compare", before.to_str().unwrap(), "--report", after.to_str().unwrap()];
+    let printed = said(&[&load[..], &compare].concat());
+    assert!(printed.contains("this run / before") && printed.contains("read: p99, µs"), "{printed}");
+    assert!(printed.contains("depth 8 against 4"), "{printed}");
+    assert!(page(&after).contains("this run / before"));
+}
+
+#[test]
+fn jobs_of_one_name_are_compared_each_with_its_own() {
+    let image = Image::new(&["kv:16M"]);
+    let jobs = image
+        .file("jobs.fio", b"[global]\nnumber_ios=2000\nrw=randread\n[a]\nbs=4k\n[a]\nbs=64k\nstonewall\n");
+    let [once, beside] = ["once", "beside"].map(|name| folder(&image, name));
+    said(&["perf", "null-backend:1G", "--jobs", &jobs, "--report", once.to_str().unwrap()]);
+    let once = once.to_str().unwrap();
+    said(&["perf", "--compare", once, "--compare", once, "--report", beside.to_str().unwrap()]);
+    let page = page(&beside);
+    assert!(page.contains("a read (2): MiB/s"), "{page}");
+    assert_eq!(page.matches("<td>1.000</td>").count(), page.matches(": p99, µs").count() * 6, "{page}");
+}
+
+#[test]
+fn report_that_is_there_is_left_as_it_is() {
+    let image = Image::new(&["kv:16M"]);
+    let there = folder(&image, "there");
+    reported(&there, &["--count", "2000"]);
+    let before = page(&there);
+    let to = there.to_str().unwrap();
+    let error = refused(2, &["perf", "null-backend:1G", "--rw", "read", "--count", "9", "--report", to]);
+    assert!(error.contains("has a report already"), "{error}");
+    assert_eq!(page(&there), before);
+}
+
+#[test]
+fn jobs_before_one_that_fails_are_printed() {
+    let image = Image::new(&["kv:16M"]);
+    let jobs = image.file(
+        "jobs.fio",
+        b"[first]\nrw=randread\nnumber_ios=100\n[second]\nstonewall\nrw=read\nfilename=/nowhere/at.all\n",
+    );
+    let output = byway().args(["perf", "null-backend:1G", "--jobs", &jobs]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("first: "), "{output:?}");
+}
+
+#[test]
 fn jobs_are_reported_side_by_side() {
     let image = Image::new(&["kv:16M"]);
     let jobs =

@@ -53,6 +53,9 @@ impl FromStr for Distribution {
         };
         match name {
             "random" if parameter.is_empty() => Ok(Self::Uniform),
+            // fio's defaults.
+            "zipf" if parameter.is_empty() => Ok(Self::Zipf(1.1)),
+            "pareto" if parameter.is_empty() => Ok(Self::Pareto(0.2)),
             // At 1 the formula has no value, and far above all draws are of a few places.
             "zipf" => number(
                 |theta| theta > 0.0 && theta < 10.0 && theta != 1.0,
@@ -333,18 +336,11 @@ mod tests {
         for text in ["random", "zipf:0.99", "pareto:0.2", "normal:10", "zoned:60/10:40/90"] {
             assert_eq!(text.parse::<Distribution>().unwrap().to_string(), text);
         }
-        for wrong in [
-            "",
-            "zipf",
-            "zipf:1",
-            "zipf:0",
-            "pareto:1",
-            "normal:0",
-            "zoned:60/10",
-            "zoned:a",
-            "random:1",
-            "zipf:NaN",
-        ] {
+        assert_eq!("zipf".parse(), Ok(Distribution::Zipf(1.1)));
+        assert_eq!("pareto".parse(), Ok(Distribution::Pareto(0.2)));
+        for wrong in
+            ["", "zipf:1", "zipf:0", "pareto:1", "normal:0", "zoned:60/10", "zoned:a", "random:1", "zipf:NaN"]
+        {
             assert!(wrong.parse::<Distribution>().is_err(), "{wrong}");
         }
     }

@@ -39,6 +39,8 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line<'a> {
     number: usize,
+    /// Whether it is of a `[global]` section, and so not of one job.
+    is_global: bool,
     key: &'a str,
     value: Option<&'a str>,
 }
@@ -97,7 +99,7 @@ impl JobFile {
                 continue;
             }
             let lines = [global.as_slice(), &section.lines].concat();
-            jobs.push(Draft::of(&lines, &mut notes)?.job(section.name)?);
+            jobs.push(Draft::of(&lines, &mut notes)?.job(section.name, &mut notes)?);
         }
         ensure!(!jobs.is_empty(), "there is no job: expected is a section such as [readers]");
         Ok(Self { jobs, notes })
@@ -121,7 +123,7 @@ fn sections(text: &str) -> Result<Vec<Section<'_>>> {
         let section = sections.last_mut();
         let section =
             section.with_context(|| format!("line {number}: it stands before the first section"))?;
-        section.lines.push(Line { number, key: key.trim(), value });
+        section.lines.push(Line { number, is_global: section.name == "global", key: key.trim(), value });
     }
     Ok(sections)
 }
@@ -133,8 +135,18 @@ struct Draft {
     filename: Option<String>,
     is_after: bool,
     is_time_based: bool,
-    /// Options of the parser: the name, and the argument that says it, `None` for a switch that is off. The last one of a name counts.
-    arguments: Vec<(String, Option<String>)>,
+    /// The last one of each name counts.
+    options: Vec<JobOption>,
+}
+
+/// An option of the parser.
+#[derive(Debug)]
+struct JobOption {
+    name: String,
+    /// The argument that says it, `None` for a switch that is off.
+    argument: Option<String>,
+    line: usize,
+    is_global: bool,
 }
 
 impl Draft {
@@ -168,8 +180,8 @@ impl Draft {
                     return Ok(());
                 }
                 let (name, argument) = argument(line, parser)?;
-                self.arguments.retain(|(other, _)| *other != name);
-                self.arguments.push((name, argument));
+                self.options.retain(|other| other.name != name);
+                self.options.push(JobOption { name, argument, line: line.number, is_global: line.is_global });
             }
         }
         Ok(())
@@ -177,19 +189,38 @@ impl Draft {
 
     /// The job, once all its lines are read. As in fio, it covers its range once, unless `time_based` or a count says otherwise, and a log
     /// without `log_avg_msec` has every command.
-    fn job(self, section: &str) -> Result<Job> {
-        let name = self.name.unwrap_or_else(|| section.to_owned());
-        let arguments = self.arguments.into_iter().filter_map(|(_, argument)| argument);
-        let matches = parser().try_get_matches_from(["job".to_owned()].into_iter().chain(arguments));
-        let settings = matches.and_then(|matches| Settings::from_arg_matches(&matches));
-        let mut settings = settings.map_err(|error| anyhow!("job {name}: {}", said(&error)))?;
+    fn job(mut self, section: &str, notes: &mut Vec<String>) -> Result<Job> {
+        let name = self.name.take().unwrap_or_else(|| section.to_owned());
+        let mut settings = self.settings(&name, notes)?;
         ensure!(!self.is_time_based || settings.time.is_some(), "job {name}: time_based needs a runtime");
         settings.once = !self.is_time_based;
+        settings.direct_where_possible = true;
         if settings.log.is_on() && settings.log.log_avg_ms.is_none() {
             settings.log.log_avg_ms = Some(0);
         }
         settings.log.name_unnamed(&name);
         Ok(Job { name, filename: self.filename, is_after: self.is_after, settings })
+    }
+
+    /// The load of all options. One that is said for all jobs and means nothing to this one's load is left out, as by fio.
+    fn settings(&mut self, job: &str, notes: &mut Vec<String>) -> Result<Settings> {
+        loop {
+            let arguments = self.options.iter().filter_map(|option| option.argument.clone());
+            let matches = parser().try_get_matches_from(["job".to_owned()].into_iter().chain(arguments));
+            let settings = matches.and_then(|matches| Settings::from_arg_matches(&matches));
+            let settings = settings.map_err(|error| anyhow!("job {job}: {}", said(&error)))?;
+            let unread = settings.option_without_meaning();
+            let Some(at) = unread.and_then(|name| self.options.iter().position(|of| of.name == name)) else {
+                return Ok(settings);
+            };
+            let JobOption { name, line, is_global, .. } = self.options.remove(at);
+            let why = format!(
+                "line {line}: {name} means nothing to job {job}, a load of {}",
+                settings.load().name()
+            );
+            ensure!(is_global, why);
+            notes.push(why);
+        }
     }
 }
 
@@ -324,6 +355,16 @@ number_ios=100
             let error = format!("{:#}", JobFile::parse(text).unwrap_err());
             assert!(error.contains(line) && error.contains(word), "{text:?}: {error}");
         }
+    }
+
+    #[test]
+    fn global_options_without_a_meaning_to_one_job_are_left_out_of_it() {
+        let file = JobFile::parse("[global]\nrwmixread=70\n[a]\nrw=randrw\n[b]\nrw=randread\n").unwrap();
+        let mix = |at: usize| file.jobs[at].settings.mix;
+        assert_eq!((mix(0), mix(1)), (Some(70), None));
+        assert_eq!(file.notes, ["line 2: mix means nothing to job b, a load of randread"]);
+        let error = JobFile::parse("[b]\nrw=randread\nrwmixread=70\n").unwrap_err();
+        assert_eq!(error.to_string(), "line 3: mix means nothing to job b, a load of randread");
     }
 
     #[test]

@@ -218,6 +218,10 @@ fn watch(
         wait(plan.warmup, &is_over, || {});
         cpu = process_time();
     }
+    if is_over() {
+        shared.phase.set(if stop.is_due() { Phase::GIVEN_UP } else { Phase::OVER });
+        return Measured::default();
+    }
     shared.phase.set(Phase::MEASURE);
     // Each thread measures for no less than the time: it begins once all of them have noticed.
     while shared.measuring.load(Ordering::Acquire) < plan.threads && !is_over() {

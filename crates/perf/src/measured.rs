@@ -137,14 +137,14 @@ pub struct Latency {
 impl Row {
     /// The commands of a side, where there were any.
     pub fn of(side: &Side, wall: Duration) -> Option<Self> {
-        let seconds = wall.as_secs_f64().max(f64::MIN_POSITIVE);
+        let seconds = wall.as_secs_f64();
         let row = || Self {
             ops: side.ops,
             iops: side.ops as f64 / seconds,
             mib_per_s: side.bytes as f64 / f64::from(1 << 20) / seconds,
             latency_ns: Latency::of(&side.ns),
         };
-        (side.ops > 0).then(row)
+        (side.ops > 0 && seconds > 0.0).then(row)
     }
 }
 

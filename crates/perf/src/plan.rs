@@ -145,7 +145,11 @@ impl Plan {
     ) -> Result<Self> {
         let depth = args.depth.or(depth);
         args.check(depth.unwrap_or(1))?;
-        let uri = if args.direct { cache::direct(named)? } else { named.to_owned() };
+        let uri = match args.direct.then(|| cache::direct(named)) {
+            Some(Err(_)) if args.direct_where_possible => named.to_owned(),
+            Some(direct) => direct?,
+            None => named.to_owned(),
+        };
         let device: Arc<Device> = open(&uri)?.into();
         let cache = Cache::of(&uri, &device)?;
         ensure!(

@@ -108,6 +108,9 @@ pub struct Settings {
     /// End when each thread has done as many commands as the range has places, as a job of fio without `time_based`.
     #[arg(skip)]
     pub once: bool,
+    /// Of a job file: `direct` is left out for devices that are not opened as files, since fio's jobs say it of any.
+    #[arg(skip)]
+    pub direct_where_possible: bool,
 }
 
 impl Settings {
@@ -121,37 +124,35 @@ impl Settings {
         self.load().changes() || self.fill
     }
 
+    /// The first option that is given and means nothing to the load, by its name, such as `mix`.
+    pub fn option_without_meaning(&self) -> Option<&'static str> {
+        let load = self.load();
+        let is_mixed = matches!(load, Load::Randrw | Load::Putget);
+        let of_blocks = !load.is_pairs();
+        let without_meaning = [
+            ("mix", self.mix.is_some() && !is_mixed),
+            ("bs", self.bs.is_some() && !of_blocks),
+            ("offset", self.offset.is_some() && !of_blocks),
+            ("length", self.length.is_some() && !of_blocks),
+            ("random-distribution", !self.random_distribution.is_uniform() && load.is_sequential()),
+            ("keys", self.keys.is_some() && of_blocks),
+            ("key-bytes", self.key_bytes.is_some() && of_blocks),
+            ("value-bytes", self.value_bytes.is_some() && of_blocks),
+            ("fill", self.fill && of_blocks),
+            ("verify", self.verify && !load.is_verifiable()),
+            ("parts", self.parts > 1 && !(of_blocks && load.has_data())),
+            ("memory", self.memory != MemoryOf::Device && !load.has_data()),
+        ];
+        without_meaning.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
+    }
+
     /// Refuses options that mean nothing to the load, or nothing at all.
     ///
     /// # Errors
     /// One sentence that names the option.
     pub fn check(&self, depth: u32) -> Result<()> {
-        let load = self.load();
-        let is_mixed = matches!(load, Load::Randrw | Load::Putget);
-        let of_blocks = !load.is_pairs();
-        let unread = [
-            ("--mix", self.mix.is_some() && !is_mixed),
-            ("--bs", self.bs.is_some() && !of_blocks),
-            ("--offset", self.offset.is_some() && !of_blocks),
-            ("--length", self.length.is_some() && !of_blocks),
-            ("--random-distribution", !self.random_distribution.is_uniform() && load.is_sequential()),
-            ("--keys", self.keys.is_some() && of_blocks),
-            ("--key-bytes", self.key_bytes.is_some() && of_blocks),
-            ("--value-bytes", self.value_bytes.is_some() && of_blocks),
-            ("--fill", self.fill && of_blocks),
-            (
-                "--verify",
-                self.verify
-                    && !matches!(
-                        load,
-                        Load::Read | Load::Randread | Load::Write | Load::Randwrite | Load::Randrw
-                    ),
-            ),
-            ("--parts", self.parts > 1 && !(of_blocks && load.has_data())),
-            ("--memory", self.memory != MemoryOf::Device && !load.has_data()),
-        ];
-        if let Some((name, _)) = unread.into_iter().find(|(_, is_unread)| *is_unread) {
-            bail!("{name} means nothing to a load of {}", load.name());
+        if let Some(name) = self.option_without_meaning() {
+            bail!("--{name} means nothing to a load of {}", self.load().name());
         }
         ensure!(
             !(self.no_latency && self.log.is_on()),
@@ -220,6 +221,11 @@ pub enum Wait {
 }
 
 impl Load {
+    /// Whether what it moves can be compared afterwards.
+    fn is_verifiable(self) -> bool {
+        matches!(self, Self::Read | Self::Randread | Self::Write | Self::Randwrite | Self::Randrw)
+    }
+
     /// Whether keys and values are meant.
     pub fn is_pairs(self) -> bool {
         matches!(self, Self::Put | Self::Get | Self::Putget)

@@ -162,9 +162,13 @@ impl<'a> Worker<'a> {
     }
 
     fn end(&mut self) {
-        if let Some((wall, cpu)) = self.since {
-            self.of.wall = wall.elapsed();
-            self.of.cpu = thread_time().saturating_sub(cpu);
+        match self.since {
+            Some((wall, cpu)) => {
+                self.of.wall = wall.elapsed();
+                self.of.cpu = thread_time().saturating_sub(cpu);
+            }
+            // It ended before the measurement began.
+            None => (self.of.reads, self.of.writes, self.of.missing) = Default::default(),
         }
         if let Some(mut samples) = self.samples.take() {
             samples.end(Instant::now());
@@ -241,11 +245,19 @@ impl<'a> Worker<'a> {
     fn take(&mut self, which: Take) -> Result<usize> {
         let Self { queue, slots, free, of, op_bytes, compares, touched, samples, plan, .. } = self;
         let (mut now, mut failed) = (None, None);
+        // A value may be shorter than its buffer.
+        let is_of_pairs = plan.load.is_pairs();
         let mut on = |finished: Finished| {
             let Some(slot) = slots.get_mut(finished.tag as usize) else { return };
             free.push(finished.tag as usize);
+            let mut bytes = *op_bytes;
             match finished.result {
-                Ok(outcome) => slot.memory.take_back(outcome),
+                Ok(outcome) => {
+                    if is_of_pairs && slot.op.is_read {
+                        bytes = bytes.min(outcome.dw0().into());
+                    }
+                    slot.memory.take_back(outcome);
+                }
                 Err(why) if why.error.kind() == ErrorKind::KeyNotFound => {
                     // An error that is counted: it moved no value, and is no part of the rate.
                     of.missing += 1;
@@ -259,14 +271,14 @@ impl<'a> Worker<'a> {
             }
             let side = if slot.op.is_read { &mut of.reads } else { &mut of.writes };
             side.ops += 1;
-            side.bytes += *op_bytes;
+            side.bytes += bytes;
             if let Some(begun) = slot.begun {
                 let now = *now.get_or_insert_with(Instant::now);
                 let ns = now.duration_since(begun).as_nanos() as u64;
                 side.ns.saturating_record(ns);
                 if let Some(samples) = samples {
                     let Op { is_read, place } = slot.op;
-                    samples.record(Sample { now, ns, is_read, bytes: *op_bytes, at: plan.byte_of(place) });
+                    samples.record(Sample { now, ns, is_read, bytes, at: plan.byte_of(place) });
                 }
             }
             if let Some(touched) = touched.as_mut().filter(|_| !slot.op.is_read) {

@@ -93,28 +93,63 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
     let others = args.compare.iter().map(|path| perf_report::read(path, interrupt));
     let others = others.collect::<Result<Vec<Named>>>()?;
     if args.settings.rw.is_none() && args.jobs.is_none() {
+        args.report.as_deref().map_or(Ok(()), perf_report::make_folder)?;
         return write_report(args, others);
     }
     let jobs = jobs_of(args)?;
-    let (mut reports, mut first_thread) = (Vec::new(), 0);
-    for group in groups(&jobs) {
-        if interrupt.check().is_ok() {
-            reports.extend(measured(args, group, first_thread, interrupt)?);
-        }
-        first_thread += group.iter().map(|job| job.settings.threads).sum::<u32>();
+    let (reports, failed) = measured_groups(args, &jobs, interrupt);
+    if !reports.is_empty() {
+        print(args, &reports, out)?;
     }
-    print(args, &reports, out)?;
-    if args.report.is_some() {
+    let is_interrupted = reports.iter().any(|report| report.interrupted) || interrupt.check().is_err();
+    let has_commands = reports.iter().any(|report| report.commands > 0);
+    if args.report.is_some() && (has_commands || !is_interrupted) && !reports.is_empty() {
         let runs = reports.iter().filter_map(|report| report.kept.clone()).collect();
         let measurement =
             Measurement { version: env!("CARGO_PKG_VERSION").to_owned(), origin: Origin::here(), runs };
         let this = Named { name: THIS_RUN.to_owned(), measurement };
+        print_ratios(args, &this, &others, out)?;
         write_report(args, std::iter::once(this).chain(others).collect())?;
     }
-    if reports.iter().any(|report| report.interrupted) {
-        return Err(Interrupted("what was measured until then is printed".into()).into());
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    if is_interrupted {
+        let said =
+            if has_commands { "what was measured until then is printed" } else { "nothing was measured yet" };
+        return Err(Interrupted(said.into()).into());
     }
     check_missing(&reports)
+}
+
+/// Runs each group of jobs; what was measured before one failed is kept.
+fn measured_groups(args: &Perf, jobs: &[Job], interrupt: &Interrupt) -> (Vec<Report>, Option<anyhow::Error>) {
+    let (mut reports, mut first_thread) = (Vec::new(), 0);
+    for group in groups(jobs) {
+        if interrupt.check().is_err() {
+            break;
+        }
+        match measured(args, group, first_thread, interrupt) {
+            Ok(measured) => reports.extend(measured),
+            Err(error) => return (reports, Some(error)),
+        }
+        first_thread += group.iter().map(|job| job.settings.threads).sum::<u32>();
+    }
+    (reports, None)
+}
+
+/// Prints this run's figures beside each of the others.
+fn print_ratios(args: &Perf, this: &Named, others: &[Named], out: &mut impl Write) -> Result<()> {
+    for other in others.iter().filter(|_| !args.json) {
+        let ratio = format!("{THIS_RUN} / {}", other.name);
+        let mut table = Table::new(&["", THIS_RUN, &other.name, &ratio]);
+        perf_report::ratios(this, other).into_iter().for_each(|row| table.push(row));
+        put!(out, "{table}")?;
+        if let Some(differing) = perf_report::differing_settings(this, other) {
+            put!(out, "{differing}\n")?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the report that is asked for, and says where it is.
@@ -173,6 +208,7 @@ fn measured(args: &Perf, jobs: &[Job], first_thread: u32, interrupt: &Interrupt)
         first_thread += plan.threads;
         plans.push(plan);
     }
+    args.report.as_deref().map_or(Ok(()), perf_report::make_folder)?;
     let measured = byway_perf::run_together(&plans, interrupt)?;
     let each = jobs.iter().zip(&plans).zip(&measured);
     let reports = each.map(|((job, plan), measured)| Report::of(job, plan, measured)).collect();
@@ -258,7 +294,7 @@ impl Part {
             seconds,
             iops: per_second(ops as f64),
             mib_per_s: per_second((of.reads.bytes + of.writes.bytes) as f64 / f64::from(1 << 20)),
-            cpu_us_per_op: of.cpu.as_secs_f64() * 1e6 / ops.max(1) as f64,
+            cpu_us_per_op: if ops == 0 { 0.0 } else { of.cpu.as_secs_f64() * 1e6 / ops as f64 },
             missing_keys: of.missing,
             read: Row::of(&of.reads, of.wall),
             write: Row::of(&of.writes, of.wall),
@@ -301,7 +337,11 @@ impl fmt::Display for Report {
                 .zip(&self.threads)
                 .for_each(|(number, part): (u32, _)| part.push_to(&format!("thread {number}"), &mut table));
         }
-        write!(f, "{table}")?;
+        if self.commands == 0 {
+            writeln!(f, "no command succeeded")?;
+        } else {
+            write!(f, "{table}")?;
+        }
         let Part { iops, mib_per_s, cpu_us_per_op, missing_keys, .. } = &self.total;
         writeln!(
             f,

@@ -3,6 +3,7 @@
 mod data;
 mod figures;
 mod page;
+mod ratios;
 
 use std::path::{Path, PathBuf};
 
@@ -11,9 +12,13 @@ use byway_console::files;
 use byway_console::terminal::Interrupt;
 
 pub use data::{Measurement, Origin, Run};
+pub use ratios::{differing_settings, ratios};
 
 /// The name of a report's data in its folder.
 const DATA: &str = "report.json";
+
+/// The name of its page.
+const PAGE: &str = "report.html";
 
 /// A report under the name that figures and tables have for it.
 #[derive(Debug)]
@@ -39,8 +44,25 @@ pub fn read(path: &Path, interrupt: &Interrupt) -> Result<Named> {
     Ok(Named { name: name.to_string_lossy().into_owned(), measurement })
 }
 
+/// Makes the folder of a report, before anything is measured for it.
+///
+/// # Errors
+/// What the file system says; a report that is there already, which is left as it is.
+pub fn make_folder(folder: &Path) -> Result<()> {
+    for name in [DATA, PAGE] {
+        let is_free = !folder.join(name).exists();
+        ensure!(
+            is_free,
+            "{} has a report already, which is left as it is: name another folder",
+            folder.display()
+        );
+    }
+    std::fs::create_dir_all(folder.join("figures"))
+        .with_context(|| format!("make the folder {}", folder.display()))
+}
+
 /// Writes the report of the first of these, beside the others, into a folder: `report.html`, `report.json` and `figures/`. Gives the
-/// page's path.
+/// page's path. [`make_folder`] made the folder.
 ///
 /// # Errors
 /// What the file system says; measurements without a command that succeeded.
@@ -50,13 +72,11 @@ pub fn write(folder: &Path, of: &mut [Named]) -> Result<PathBuf> {
     let has_commands = first.measurement.runs.iter().any(|run| !run.sides.is_empty());
     ensure!(has_commands, "no command succeeded, so there is nothing to report");
     let (page, figures) = page::page(of)?.finish();
-    std::fs::create_dir_all(folder.join("figures"))
-        .with_context(|| format!("make the folder {}", folder.display()))?;
     for file in figures {
         files::replace(&folder.join(&file.name), &file.bytes)?;
     }
     files::replace(&folder.join(DATA), &serde_json::to_vec_pretty(&first.measurement)?)?;
-    let path = folder.join("report.html");
+    let path = folder.join(PAGE);
     files::replace(&path, page.as_bytes())?;
     Ok(path)
 }

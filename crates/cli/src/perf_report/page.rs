@@ -5,8 +5,9 @@ use byway_console::table;
 use byway_figure::Page;
 
 use super::Named;
-use super::data::{Run, SideOfRun};
+use super::data::Run;
 use super::figures::figures;
+use super::ratios::{differing_settings, ratios};
 
 /// Words of the page, where a reader meets them first.
 const TERMS: [(&str, &str); 4] = [
@@ -99,23 +100,9 @@ fn rows_of(run: &Run) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// Ratios of what both have: the job and the side.
+/// Figures of two reports, and their ratios.
 fn comparison(page: &mut Page, first: &Named, other: &Named) {
-    let sides = |named: &'_ Named| -> Vec<(String, SideOfRun)> {
-        let of = |run: &Run| {
-            run.sides
-                .iter()
-                .map(|side| (format!("{} {}", run.job, side.side), side.clone()))
-                .collect::<Vec<_>>()
-        };
-        named.measurement.runs.iter().flat_map(of).collect()
-    };
-    let others = sides(other);
-    let both = sides(first).into_iter().filter_map(|(name, side)| {
-        let (_, beside) = others.iter().find(|(other, _)| *other == name)?;
-        Some(compared(name.trim(), &side, beside))
-    });
-    let rows: Vec<Vec<String>> = both.flatten().collect();
+    let rows = ratios(first, other);
     if rows.is_empty() {
         return page.paragraph(&format!("{} has no load of the same job and direction.", other.name));
     }
@@ -124,36 +111,11 @@ fn comparison(page: &mut Page, first: &Named, other: &Named) {
         byway_figure::escape(&first.name),
         byway_figure::escape(&other.name)
     ));
-    page.table(&["", first.name.as_str(), other.name.as_str(), "ratio"], &rows);
-}
-
-fn compared(name: &str, one: &SideOfRun, other: &SideOfRun) -> Vec<Vec<String>> {
-    let row = |what: &str, one: Option<f64>, other: Option<f64>| {
-        let (one, other) = (one?, other?);
-        Some(vec![
-            format!("{name}: {what}"),
-            figure(one),
-            figure(other),
-            format!("{:.3}", one / other.max(f64::MIN_POSITIVE)),
-        ])
-    };
-    let at = |side: &SideOfRun, percent| side.at(percent).map(|ns| ns as f64 / 1e3);
-    [
-        row("commands/s", Some(one.iops), Some(other.iops)),
-        row("MiB/s", Some(one.mib_per_s), Some(other.mib_per_s)),
-        row("mean latency, µs", Some(one.mean_ns / 1e3), Some(other.mean_ns / 1e3)),
-        row("p50, µs", at(one, 50.0), at(other, 50.0)),
-        row("p99, µs", at(one, 99.0), at(other, 99.0)),
-        row("p99.9, µs", at(one, 99.9), at(other, 99.9)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-/// A figure of a comparison, without decimals where they say nothing.
-fn figure(value: f64) -> String {
-    if value >= 10_000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+    let ratio = format!("{} / {}", first.name, other.name);
+    page.table(&["", first.name.as_str(), other.name.as_str(), &ratio], &rows);
+    if let Some(differing) = differing_settings(first, other) {
+        page.paragraph(&differing);
+    }
 }
 
 fn settings(page: &mut Page, named: &Named) {

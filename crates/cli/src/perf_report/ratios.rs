@@ -1,0 +1,77 @@
+//! Two reports beside each other: figures of the same job and direction with their ratios, and settings that differ.
+
+use super::Named;
+use super::data::{Run, SideOfRun};
+
+/// Rows of what, the first report's figure, the other's, and the first divided by the other.
+pub fn ratios(first: &Named, other: &Named) -> Vec<Vec<String>> {
+    let others = sides(other);
+    let both = sides(first).into_iter().filter_map(|(name, side)| {
+        let (_, beside) = others.iter().find(|(other, _)| *other == name)?;
+        Some(compared(&name, side, beside))
+    });
+    both.flatten().collect()
+}
+
+/// A sentence on settings in which the first loads of two reports differ.
+pub fn differing_settings(first: &Named, other: &Named) -> Option<String> {
+    let (one, other) = (first.measurement.runs.first()?, other.measurement.runs.first()?);
+    let settings = settings_of(one).into_iter().zip(settings_of(other));
+    let differing = settings.filter(|((_, one), (_, other))| one != other);
+    let listed: Vec<String> =
+        differing.map(|((name, one), (_, other))| format!("{name} {one} against {other}")).collect();
+    (!listed.is_empty()).then(|| format!("Settings differ: {}.", listed.join(", ")))
+}
+
+fn settings_of(run: &Run) -> [(&'static str, String); 9] {
+    [
+        ("device", run.uri.clone()),
+        ("load", run.rw.clone()),
+        ("bytes of a command", run.command_bytes.to_string()),
+        ("percent of reads", run.reads_percent.to_string()),
+        ("distribution", run.random_distribution.clone().unwrap_or_default()),
+        ("page cache", run.cache.clone()),
+        ("depth", run.depth.to_string()),
+        ("threads", run.threads.to_string()),
+        ("seconds", format!("{:.0}", run.seconds)),
+    ]
+}
+
+/// Each direction of each job, under a name of its own where jobs have the same one.
+fn sides(of: &Named) -> Vec<(String, &SideOfRun)> {
+    let mut sides: Vec<(String, &SideOfRun)> = Vec::new();
+    for (job, side) in
+        of.measurement.runs.iter().flat_map(|run| run.sides.iter().map(|side| (&run.job, side)))
+    {
+        let name = format!("{job} {}", side.side).trim().to_owned();
+        let numbered = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name} ({number})")));
+        let free = numbered.into_iter().find(|name| sides.iter().all(|(taken, _)| taken != name));
+        sides.extend(free.map(|name| (name, side)));
+    }
+    sides
+}
+
+fn compared(name: &str, one: &SideOfRun, other: &SideOfRun) -> Vec<Vec<String>> {
+    let row = |what: &str, one: Option<f64>, other: Option<f64>| {
+        let (one, other) = (one?, other?);
+        let ratio = format!("{:.3}", one / other.max(f64::MIN_POSITIVE));
+        Some(vec![format!("{name}: {what}"), figure(one), figure(other), ratio])
+    };
+    let at = |side: &SideOfRun, percent| side.at(percent).map(|ns| ns as f64 / 1e3);
+    [
+        row("commands/s", Some(one.iops), Some(other.iops)),
+        row("MiB/s", Some(one.mib_per_s), Some(other.mib_per_s)),
+        row("mean latency, µs", Some(one.mean_ns / 1e3), Some(other.mean_ns / 1e3)),
+        row("p50, µs", at(one, 50.0), at(other, 50.0)),
+        row("p99, µs", at(one, 99.0), at(other, 99.0)),
+        row("p99.9, µs", at(one, 99.9), at(other, 99.9)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// A figure, without decimals where they say nothing.
+fn figure(value: f64) -> String {
+    if value >= 10_000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}

@@ -204,8 +204,9 @@ fn live_view_of_many_subsystems_shows_all_of_them_and_each_by_itself() {
     server.end("-TERM");
 }
 
-/// Two moments of a server.
-const EARLIER: &str = "byway_commands_total{queue=\"io\",command=\"read\",nsid=\"1\",status=\"success\"} 100
+/// Two moments of a server. A host may have any character in its name that is no control character.
+const EARLIER: &str = "byway_host_controllers{host=\"nqn.2026-01.x:a\u{2028}b\"} 1
+byway_commands_total{queue=\"io\",command=\"read\",nsid=\"1\",status=\"success\"} 100
 byway_command_duration_seconds_bucket{queue=\"io\",command=\"read\",le=\"0.001\"} 50
 byway_command_duration_seconds_bucket{queue=\"io\",command=\"read\",le=\"0.004\"} 90
 byway_command_duration_seconds_bucket{queue=\"io\",command=\"read\",le=\"+Inf\"} 100

@@ -137,7 +137,9 @@ fn paper_link(paper: &crate::Paper) -> String {
     format!("<a href=\"{}\" title=\"{}\">{}</a>", paper.url(), escape(paper.reference), escape(paper.name))
 }
 
-/// Text as HTML and XML have it.
+/// Text as HTML and XML have it. Control characters, which XML cannot have, are shown as U+FFFD.
 pub fn escape(text: &str) -> String {
+    let is_no_xml = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    let text = text.replace(is_no_xml, "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

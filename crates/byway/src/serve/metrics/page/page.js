@@ -19,14 +19,14 @@ const byId = (id) => document.getElementById(id);
 
 const known = new Map();
 
-/** The series of a line's beginning: one object for each name and labels, so that readings are compared by it. */
+/** The series of a line's beginning: one object for each name and labels, so that readings are compared by it. None if it is no metric. */
 function seriesOf(head) {
   let series = known.get(head);
   if (series) return series;
-  const [, name, text] = /^([\w:]+)(?:\{(.*)\})?$/.exec(head) ?? [];
-  if (name === undefined) throw new Error(`no metric: ${head.slice(0, 80)}`);
+  const [, name, text] = /^([\w:]+)(?:\{(.*)\})?$/s.exec(head) ?? [];
+  if (name === undefined) return undefined;
   const labels = {};
-  for (const [, label, value] of (text ?? '').matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)) {
+  for (const [, label, value] of (text ?? '').matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/gs)) {
     labels[label] = value.replace(/\\(.)/g, (_, letter) => (letter === 'n' ? '\n' : letter));
   }
   if (known.size >= SERIES_MAX) known.clear();
@@ -50,11 +50,13 @@ class Reading {
     for (const line of text.split('\n')) {
       if (line !== '' && line[0] !== '#') this.add(line);
     }
+    if (this.values.size === 0 && text !== '') throw new Error(`no metric: ${text.slice(0, 80)}`);
   }
 
   add(line) {
     const space = line.lastIndexOf(' ');
     const series = seriesOf(line.slice(0, space));
+    if (series === undefined) return;
     this.values.set(series, numberOf(line.slice(space + 1)));
     const push = (names) => (names.get(series.name) ?? names.set(series.name, []).get(series.name)).push(series);
     push(this.all);

@@ -38,9 +38,7 @@ impl FromStr for TcpUri {
         let (address, query) = text.split_once('?').unwrap_or((text, ""));
         let (portals, name) = parts_of(address)?;
         let Some(name) = name else {
-            return Err(invalid(format!(
-                "{address}: the subsystem's name follows the address: tcp://HOST:4420/NQN"
-            )));
+            return Err(invalid(without_name(address, &portals)));
         };
         let subsystem = named(name)?;
         let place = |(host, port): (String, Option<u16>)| TcpPlace {
@@ -53,6 +51,16 @@ impl FromStr for TcpUri {
         uri.set_all(query)?;
         Ok(uri)
     }
+}
+
+/// What helps where an address has no subsystem's name behind it.
+fn without_name(address: &str, portals: &[(String, Option<u16>)]) -> String {
+    let host = portals.first().map_or("HOST", |(host, _)| host);
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    format!(
+        "{address}: the subsystem's name follows the address: tcp://HOST:4420/NQN; `byway discover tcp://{host}` lists the \
+         subsystems of a host that serves discovery"
+    )
 }
 
 impl TcpUri {
@@ -356,7 +364,10 @@ mod tests {
 
     #[test]
     fn invalid_tcp_addresses_and_options_are_refused() {
-        assert!(error("tcp://a").contains("the subsystem's name follows"));
+        for (address, discovery) in [("tcp://a", "tcp://a`"), ("tcp://[::1]:4420/", "tcp://[::1]`")] {
+            let error = error(address);
+            assert!(error.contains("the subsystem's name follows") && error.contains(discovery), "{error}");
+        }
         assert!(error("tcp:a").contains("expected tcp://HOST"));
         for wrong in
             ["tcp:///x", "tcp://a:/x", "tcp://a:0/x", "tcp://a:65536/x", "tcp://[::1/x", "tcp://[::1]4420/x"]

@@ -135,10 +135,18 @@ fn this_machine() -> String {
     format!("{cpu}, {cpus} processors, Linux {}", kernel.trim())
 }
 
+/// The commit that the program was built from: `BYWAY_COMMIT` at build time, where that was set.
+pub fn commit() -> Option<&'static str> {
+    option_env!("BYWAY_COMMIT").filter(|commit| !commit.is_empty())
+}
+
+/// A package's version, with the commit where the build knows it: `0.1.0 (3f06a98b)`.
+pub fn version_with_commit(version: &str) -> String {
+    commit().map_or_else(|| version.to_owned(), |commit| format!("{version} ({commit})"))
+}
+
 fn this_commit() -> String {
-    option_env!("BYWAY_COMMIT")
-        .filter(|commit| !commit.is_empty())
-        .map_or_else(|| format!("not recorded (version {})", env!("CARGO_PKG_VERSION")), str::to_owned)
+    commit().map_or_else(|| format!("not recorded (version {})", env!("CARGO_PKG_VERSION")), str::to_owned)
 }
 
 /// The day of the clock, in universal time.

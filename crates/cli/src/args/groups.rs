@@ -6,6 +6,9 @@ use clap::Command;
 
 /// Headings, each with its commands. What a command does is said where it is defined.
 const GROUPS: [(&str, &[&str]); 9] = [
+    ("Images, each the file of one SSD in software", &["create", "check", "resize", "snapshot"]),
+    ("Keys and values", &["kv"]),
+    ("Blocks", &["nvm", "dd"]),
     (
         "Devices",
         &[
@@ -13,6 +16,9 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "top",
         ],
     ),
+    ("Serving", &["serve", "subsystem", "ns", "ana", "port", "host", "key"]),
+    ("Unmodified programs (transparent DAX mappings)", &["tdm"]),
+    ("Measuring", &["perf", "bench"]),
     (
         "Namespaces, reservations and controllers, as nvme-cli names them",
         &[
@@ -29,12 +35,6 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "telemetry-log",
         ],
     ),
-    ("Keys and values", &["kv"]),
-    ("Blocks", &["nvm", "dd"]),
-    ("Serving", &["serve", "subsystem", "ns", "ana", "port", "host", "key"]),
-    ("Unmodified programs (transparent DAX mappings)", &["tdm"]),
-    ("Images", &["create", "check", "resize", "snapshot"]),
-    ("Measuring", &["perf", "bench"]),
     ("Tools", &["uri", "gen", "help"]),
 ];
 

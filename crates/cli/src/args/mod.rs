@@ -22,6 +22,7 @@ mod work;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use byway_console::failure;
 use byway_console::number;
@@ -47,11 +48,11 @@ pub use top::*;
 pub use uri::*;
 pub use work::*;
 
-/// Move bytes between programs and SSDs at the size the program has.
+/// An NVMe SSD in software, and tools for it and for other storage devices.
 #[derive(Debug, Parser)]
 #[command(
     name = "byway",
-    version,
+    version = version(),
     propagate_version = true,
     after_help = AFTER_HELP
 )]
@@ -62,6 +63,13 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The version that `-V` prints, with the commit where the build knows it.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> =
+        LazyLock::new(|| byway_figure::version_with_commit(env!("CARGO_PKG_VERSION")));
+    &VERSION
 }
 
 /// The command tree.
@@ -560,6 +568,13 @@ mod tests {
     #[test]
     fn command_line_definition_is_valid() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn version_has_the_commit_that_the_build_knows() {
+        let shown = command().render_version();
+        assert!(shown.starts_with(concat!("byway ", env!("CARGO_PKG_VERSION"))), "{shown}");
+        assert!(byway_figure::commit().is_none_or(|commit| shown.contains(commit)), "{shown}");
     }
 
     #[test]

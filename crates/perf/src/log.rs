@@ -14,6 +14,7 @@ use byway_console::files;
 use clap::Args;
 
 use super::samples::{Interval, SideInterval};
+use super::settings::OUTPUT;
 
 /// Entries that are sent to the writer together.
 const CHUNK: usize = 4096;
@@ -27,23 +28,23 @@ const INTERVAL: Duration = Duration::from_millis(500);
 pub struct LogSettings {
     /// Write logs in fio's format of each thread N: PREFIX_lat.N.log (nanoseconds), PREFIX_bw.N.log (KiB a second) and
     /// PREFIX_iops.N.log. Averages of intervals, unless --log-avg-ms is 0.
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(help_heading = OUTPUT, long, value_name = "PREFIX")]
     pub log: Option<String>,
     /// Write PREFIX_lat.N.log alone.
-    #[arg(long, value_name = "PREFIX", visible_alias = "write_lat_log")]
+    #[arg(help_heading = OUTPUT, long, value_name = "PREFIX", visible_alias = "write_lat_log")]
     pub write_lat_log: Option<String>,
     /// Write PREFIX_bw.N.log alone.
-    #[arg(long, value_name = "PREFIX", visible_alias = "write_bw_log")]
+    #[arg(help_heading = OUTPUT, long, value_name = "PREFIX", visible_alias = "write_bw_log")]
     pub write_bw_log: Option<String>,
     /// Write PREFIX_iops.N.log alone.
-    #[arg(long, value_name = "PREFIX", visible_alias = "write_iops_log")]
+    #[arg(help_heading = OUTPUT, long, value_name = "PREFIX", visible_alias = "write_iops_log")]
     pub write_iops_log: Option<String>,
     /// Milliseconds that an entry of a log is the average of [default: 500]; 0 has the latency of every command logged, and rates
     /// every 500 ms.
-    #[arg(long, value_name = "MILLISECONDS", visible_alias = "log_avg_msec", value_parser = clap::value_parser!(u64).range(0..=86_400_000))]
+    #[arg(help_heading = OUTPUT, long, value_name = "MILLISECONDS", visible_alias = "log_avg_msec", value_parser = clap::value_parser!(u64).range(0..=86_400_000))]
     pub log_avg_ms: Option<u64>,
     /// Add a column with the byte of each command, or the number of its key; 0 for averages.
-    #[arg(long, visible_alias = "log_offset")]
+    #[arg(help_heading = OUTPUT, long, visible_alias = "log_offset")]
     pub log_offset: bool,
 }
 

@@ -10,101 +10,111 @@ use clap::{Args, ValueEnum};
 
 use super::log::LogSettings;
 
+/// Headings of the help.
+const LOAD: &str = "Load";
+const RANGE: &str = "Range of a load of blocks";
+const KEYS: &str = "Keys and values of put, get and putget";
+const MEASUREMENT: &str = "Measurement";
+const EXPERT: &str = "Expert";
+/// Heading of what is written beside the printed table.
+pub(crate) const OUTPUT: &str = "Output";
+
 /// Arguments of a load.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// The load.
-    #[arg(long, value_enum, visible_alias = "readwrite")]
+    /// What the commands do, and in which order.
+    #[arg(help_heading = LOAD, long, value_enum, visible_alias = "readwrite")]
     pub rw: Option<Load>,
-    /// Of a mixed load, percent that read [default: 50].
-    #[arg(long, value_name = "PERCENT", visible_alias = "rwmixread", value_parser = clap::value_parser!(u8).range(0..=100))]
+    /// Percentage of reads in a mixed load [default: 50].
+    #[arg(help_heading = LOAD, long, value_name = "PERCENT", visible_alias = "rwmixread", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub mix: Option<u8>,
     /// Bytes of a command [default: 4K].
-    #[arg(long, value_name = "SIZE", visible_alias = "blocksize", value_parser = size::parse)]
+    #[arg(help_heading = LOAD, long, value_name = "SIZE", visible_alias = "blocksize", value_parser = size::parse)]
     pub bs: Option<u64>,
-    /// Commands outstanding of each thread [default: depth= of the URI, else 1].
-    #[arg(long, value_name = "COUNT", visible_alias = "iodepth", value_parser = number::parse::<u32>)]
+    /// Commands that each thread keeps outstanding [default: depth= of the URI, else 1].
+    #[arg(help_heading = LOAD, long, value_name = "COUNT", visible_alias = "iodepth", value_parser = number::parse::<u32>)]
     pub depth: Option<u32>,
-    /// Commands that are submitted together, at least.
-    #[arg(long, value_name = "COUNT", default_value = "1", visible_alias = "iodepth_batch_submit", value_parser = number::parse::<u32>)]
-    pub batch: u32,
-    /// Threads.
-    #[arg(long, value_name = "COUNT", default_value = "1", visible_alias = "numjobs", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    /// Threads, each with a queue of its own.
+    #[arg(help_heading = LOAD, long, value_name = "COUNT", default_value = "1", visible_alias = "numjobs", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: u32,
-    /// Processors for the threads, such as 0,2-3: one each, over again when there are more threads.
-    #[arg(long, value_name = "LIST", visible_alias = "cpus_allowed", value_parser = parse_cpus)]
-    pub cpus: Option<Cpus>,
-    /// Seconds that are measured [default: 10, or until --count].
-    #[arg(long, value_name = "SECONDS", visible_alias = "runtime", value_parser = parse_seconds)]
-    pub time: Option<Duration>,
-    /// Commands of each thread that are measured, if --time does not end it before.
-    #[arg(long, value_name = "COUNT", visible_alias = "number_ios", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
-    /// Seconds before the measurement.
-    #[arg(long, value_name = "SECONDS", default_value = "0", visible_alias = "ramp_time", value_parser = parse_seconds)]
-    pub warmup: Duration,
-    /// First byte of the range.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    pub offset: Option<u64>,
-    /// Bytes of the range [default: up to the end].
-    #[arg(long, value_name = "SIZE", visible_alias = "size", value_parser = size::parse)]
-    pub length: Option<u64>,
     /// How often each block or key comes, of a random load: random, zipf:THETA (0.99 is YCSB's), pareto:H, normal:PERCENT or
     /// zoned:DRAWS/PLACES:…, in percent. Hot blocks and keys of zipf and pareto are scattered over the range.
     #[arg(
+        help_heading = LOAD,
         long,
         value_name = "DISTRIBUTION",
         default_value = "random",
         visible_alias = "random_distribution"
     )]
     pub random_distribution: Distribution,
+    /// First byte of the range.
+    #[arg(help_heading = RANGE, long, value_name = "SIZE", value_parser = size::parse)]
+    pub offset: Option<u64>,
+    /// Bytes of the range [default: up to the end].
+    #[arg(help_heading = RANGE, long, value_name = "SIZE", visible_alias = "size", value_parser = size::parse)]
+    pub length: Option<u64>,
     /// Keys that a load of keys and values uses [default: 10000].
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    #[arg(help_heading = KEYS, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub keys: Option<u64>,
     /// Bytes of a key [default: 16].
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u8).range(8..=16))]
+    #[arg(help_heading = KEYS, long, value_name = "BYTES", value_parser = clap::value_parser!(u8).range(8..=16))]
     pub key_bytes: Option<u8>,
     /// Bytes of a value [default: 100].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_u32)]
+    #[arg(help_heading = KEYS, long, value_name = "SIZE", value_parser = size::parse_u32)]
     pub value_bytes: Option<u32>,
     /// Store every key once before anything is measured. Without it, keys that are not there are errors: they are counted, are no
     /// part of the rate, and make the exit code 1.
-    #[arg(long)]
+    #[arg(help_heading = KEYS, long)]
     pub fill: bool,
+    /// Seconds that are measured [default: 10, or until --count].
+    #[arg(help_heading = MEASUREMENT, long, value_name = "SECONDS", visible_alias = "runtime", value_parser = parse_seconds)]
+    pub time: Option<Duration>,
+    /// Commands of each thread that are measured, if --time does not end it before.
+    #[arg(help_heading = MEASUREMENT, long, value_name = "COUNT", visible_alias = "number_ios", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Seconds before the measurement.
+    #[arg(help_heading = MEASUREMENT, long, value_name = "SECONDS", default_value = "0", visible_alias = "ramp_time", value_parser = parse_seconds)]
+    pub warmup: Duration,
     /// Open a file or block device past the page cache (O_DIRECT), as ?direct=1 does; `--direct=0` does not, as in fio.
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1",
+    #[arg(help_heading = MEASUREMENT, long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1",
           hide_default_value = true, value_parser = parse_switch)]
     pub direct: bool,
     /// Sync the file and drop what the page cache holds of it before the measurement, so that nothing is read from there.
     /// fio's invalidate, which is on by default, does so with files that fio has laid out and synced; here it is off by default.
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1",
+    #[arg(help_heading = MEASUREMENT, long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_value = "0", default_missing_value = "1",
           hide_default_value = true, value_parser = parse_switch)]
     pub invalidate: bool,
-    /// Decides places, keys and what is written.
-    #[arg(long, default_value_t = 0, visible_alias = "randseed", value_parser = number::parse::<u64>)]
+    /// Seed of random numbers: decides places, keys and what is written.
+    #[arg(help_heading = MEASUREMENT, long, default_value_t = 0, visible_alias = "randseed", value_parser = number::parse::<u64>)]
     pub seed: u64,
     /// Writes carry what --seed says of their place and are read back after the measurement; reads of a load that only reads
     /// are compared with it. Exit code 1 for a difference.
-    #[arg(long)]
+    #[arg(help_heading = MEASUREMENT, long)]
     pub verify: bool,
-    /// Each command moves its data by so many buffers.
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub parts: u32,
-    /// Which memory holds the data.
-    #[arg(long, value_enum, default_value = "device")]
-    pub memory: MemoryOf,
-    /// How a thread waits for completions.
-    #[arg(long, value_enum, default_value = "sleep")]
-    pub wait: Wait,
-    /// Give a command up after so many milliseconds, and end.
-    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    /// End the run if a command takes longer than this many milliseconds.
+    #[arg(help_heading = MEASUREMENT, long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
-    /// Do not time each command: no percentiles.
-    #[arg(long, visible_alias = "disable_lat")]
-    pub no_latency: bool,
     /// Logs.
     #[command(flatten)]
     pub log: LogSettings,
+    /// Least number of commands that are submitted together.
+    #[arg(help_heading = EXPERT, long, value_name = "COUNT", default_value = "1", visible_alias = "iodepth_batch_submit", value_parser = number::parse::<u32>)]
+    pub batch: u32,
+    /// Processors for the threads, such as 0,2-3: one each, over again when there are more threads.
+    #[arg(help_heading = EXPERT, long, value_name = "LIST", visible_alias = "cpus_allowed", value_parser = parse_cpus)]
+    pub cpus: Option<Cpus>,
+    /// Number of buffers that the data of each command is spread over.
+    #[arg(help_heading = EXPERT, long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub parts: u32,
+    /// Which memory holds the data.
+    #[arg(help_heading = EXPERT, long, value_enum, default_value = "device")]
+    pub memory: MemoryOf,
+    /// How a thread waits for completions.
+    #[arg(help_heading = EXPERT, long, value_enum, default_value = "sleep")]
+    pub wait: Wait,
+    /// Do not time each command: no percentiles.
+    #[arg(help_heading = EXPERT, long, visible_alias = "disable_lat")]
+    pub no_latency: bool,
     /// End when each thread has done as many commands as the range has places, as a job of fio without `time_based`.
     #[arg(skip)]
     pub once: bool,

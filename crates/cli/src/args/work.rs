@@ -93,16 +93,16 @@ pub struct Perf {
     pub settings: byway_perf::Settings,
     /// Run the jobs of a file in fio's form: beside each other, or one after the other by stonewall. A job's filename is its device;
     /// without one it is DEVICE. Options are those of this command, by our names or fio's.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rw", "mix", "bs", "depth", "batch", "threads", "cpus", "time", "count", "warmup", "offset", "length", "random_distribution", "keys", "key_bytes", "value_bytes", "fill", "direct", "invalidate", "seed", "verify", "parts", "memory", "wait", "timeout", "no_latency"])]
+    #[arg(long, value_name = "FILE", help_heading = "Load", conflicts_with_all = ["rw", "mix", "bs", "depth", "batch", "threads", "cpus", "time", "count", "warmup", "offset", "length", "random_distribution", "keys", "key_bytes", "value_bytes", "fill", "direct", "invalidate", "seed", "verify", "parts", "memory", "wait", "timeout", "no_latency"])]
     pub jobs: Option<PathBuf>,
     /// Write a report into a folder: report.html, its figures as SVG, CSV and PDF, and report.json.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(help_heading = "Output", long, value_name = "FOLDER")]
     pub report: Option<PathBuf>,
-    /// Have a finished report, by its folder or its report.json, beside the one that is written. Once for each; without --rw and
-    /// --jobs nothing is measured, and these reports stand beside each other.
-    #[arg(long, value_name = "REPORT", requires = "report")]
+    /// Compare with a finished report: its folder or its report.json. Once for each; without --rw and --jobs nothing is measured,
+    /// and the finished reports are compared with each other.
+    #[arg(help_heading = "Output", long, value_name = "REPORT", requires = "report")]
     pub compare: Vec<PathBuf>,
     /// Print one JSON object.
-    #[arg(long)]
+    #[arg(help_heading = "Output", long)]
     pub json: bool,
 }

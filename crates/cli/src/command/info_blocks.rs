@@ -30,6 +30,7 @@ pub struct Blocks {
     overlaps: bool,
     event: bool,
     cancel: bool,
+    /// Commands on blocks; none where every namespace holds keys and values.
     commands: Vec<&'static str>,
     methods: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,6 +141,7 @@ impl Blocks {
             model: identity.model.clone(),
             serial: identity.serial.clone(),
             pair_operations: pair_operations(can, &namespaces),
+            commands: commands(can.nvm, &namespaces),
             namespaces,
             backend: chosen.backend,
             backend_because: chosen.why.clone(),
@@ -151,7 +153,6 @@ impl Blocks {
             overlaps: can.overlaps,
             event: can.event,
             cancel: can.cancel,
-            commands: commands(can.nvm),
             methods: can.methods.iter().map(Method::name).collect(),
             stalls: if verbose { DescribedStall::all(device) } else { Vec::new() },
             announced: (verbose && can.methods.iter().count() > 1).then(|| DescribedLimits::of(&can.limits)),
@@ -159,7 +160,12 @@ impl Blocks {
     }
 }
 
-fn commands(can: NvmCommands) -> Vec<&'static str> {
+/// What can be done with blocks. A controller announces optional commands (ONCS) for all its namespaces alike, those of keys and
+/// values included, where none of them is meant.
+fn commands(can: NvmCommands, of: &[DescribedNamespace]) -> Vec<&'static str> {
+    if !of.is_empty() && of.iter().all(|namespace| namespace.kind == "kv") {
+        return Vec::new();
+    }
     let optional = [
         (can.flush, "flush"),
         (can.write_zeroes, "write zeroes"),
@@ -204,7 +210,9 @@ impl fmt::Display for Blocks {
         };
         let depth = self.queue_depth_max;
         writeln!(f, "limits: {transfer} a command, its memory {memory}; queues up to {depth} deep")?;
-        writeln!(f, "commands: {}", self.commands.join(", "))?;
+        if !self.commands.is_empty() {
+            writeln!(f, "commands on blocks: {}", self.commands.join(", "))?;
+        }
         // What has but one is no device that announces any.
         if self.methods.len() > 1 {
             writeln!(f, "transfer methods: {}", self.methods.join(", "))?;

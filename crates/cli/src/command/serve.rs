@@ -291,7 +291,9 @@ impl fmt::Display for Event<'_> {
                 let nqn = nqn.map(|nqn| format!("/{nqn}")).unwrap_or_default();
                 let tcp = tcp.as_ref().map(|_| format!("tcp://{ports}{nqn}"));
                 let discovery = discovery.as_ref().map(|at| format!("tcp://{at} for discovery"));
-                let metrics = metrics.as_ref().map(|at| format!("http://{at}/metrics for figures"));
+                let metrics = metrics
+                    .as_ref()
+                    .map(|at| format!("http://{at}/ for a browser, http://{at}/metrics for Prometheus"));
                 let places: Vec<&str> =
                     [socket, &tcp, &discovery, &metrics].into_iter().flatten().map(String::as_str).collect();
                 write!(f, "{device}: listening at {}", places.join(", "))?;

@@ -1,6 +1,7 @@
 //! The command tree of `byway-lab`. Help, man pages and completions are all made from it.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use byway::Packing;
 use byway_console::generate::Shell;
@@ -14,11 +15,18 @@ use crate::endurance::skew::Skew;
 
 /// Experiments with Byway: beside other key-value stores, over a device's life, and those of the papers.
 #[derive(Debug, Parser)]
-#[command(name = "byway-lab", version, propagate_version = true, after_help = AFTER_HELP)]
+#[command(name = "byway-lab", version = version(), propagate_version = true, after_help = AFTER_HELP)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The version that `-V` prints, with the commit where the build knows it.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> =
+        LazyLock::new(|| byway_figure::version_with_commit(env!("CARGO_PKG_VERSION")));
+    &VERSION
 }
 
 const AFTER_HELP: &str = "\
@@ -70,7 +78,7 @@ Examples:
     Calibrate(Calibrate),
     /// Run the papers' experiments and write report.html.
     Report(Report),
-    /// Print man pages, shell completions, or the reference of commands.
+    /// Draw a figure of `byway bench transfer`; print man pages, shell completions or the reference of commands.
     Gen(Gen),
 }
 
@@ -242,6 +250,7 @@ pub struct Report {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  byway bench transfer --sizes 8,64,512 --methods prp,inline --json | byway-lab gen figure - > wire.svg
   byway-lab gen man --dir man
   byway-lab gen completions bash > /etc/bash_completion.d/byway-lab")]
 pub struct Gen {
@@ -250,7 +259,7 @@ pub struct Gen {
     pub what: GenWhat,
 }
 
-/// What is made from the command tree.
+/// What is made from measurements, or from the command tree.
 #[derive(Debug, Subcommand)]
 pub enum GenWhat {
     /// The man page of `byway-lab`, or a page for each command into a folder.
@@ -268,12 +277,15 @@ Examples:
 Example:
   byway-lab gen reference > docs/reference/lab-commands.md")]
     Reference,
-    /// The README's figure as SVG: wire bytes of a put by value size, for prp, sgl, inline and piggyback.
+    /// A figure as SVG: wire bytes of a put by value size, a line for each method of the rows.
     #[command(after_help = "\
-Example:
-  byway-lab gen figure benches/results/wire-bytes.json > docs/images/wire-bytes.svg")]
+Examples:
+  byway-lab gen figure benches/results/wire-bytes.json > docs/images/wire-bytes.svg
+  byway bench transfer --sizes 8,64,512 --methods prp,inline --json | byway-lab gen figure - > wire.svg
+
+More figures, as SVG, CSV and PDF: byway-lab report, byway-lab kv --report.")]
     Figure {
-        /// Rows of `byway bench transfer --json`, with or without a line about the run before them.
+        /// Rows of `byway bench transfer --json`, with or without a line about the run before them; - is standard input.
         #[arg(value_name = "FILE")]
         results: PathBuf,
     },

@@ -27,10 +27,13 @@ pub fn run(what: &GenWhat, out: &mut impl Write) -> Result<()> {
 }
 
 fn figure(results: &Path, out: &mut impl Write) -> Result<()> {
-    let text = std::fs::read_to_string(results).with_context(|| results.display().to_string())?;
+    let text = match results == Path::new("-") {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(results),
+    };
+    let text = text.with_context(|| results.display().to_string())?;
     let parsed = wire_bytes::Results::parse(&text).with_context(|| results.display().to_string())?;
-    let lacks = || format!("{} lacks rows of prp, sgl, inline or piggyback", results.display());
-    let figure = parsed.figure().with_context(lacks)?;
+    let figure = parsed.figure().with_context(|| format!("{} has no rows", results.display()))?;
     Ok(out.write_all(figure.svg()?.as_bytes())?)
 }
 

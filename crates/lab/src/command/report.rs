@@ -114,7 +114,7 @@ fn cells(label: &str, row: &TransferRow, nand_pages: u64) -> Vec<String> {
 
 /// The papers' claims, one line each.
 fn write_verdicts(measured: &Measured, out: &mut impl Write) -> Result<()> {
-    let mut table = Table::new(&["claim", "paper", "ours", "residual", "verdict"]);
+    let mut table = Table::new(&["claim", "paper", "ours", "residual", "verdict", "what the paper says"]);
     for claim in Claim::all() {
         let all = claim.ours(measured);
         let best = all.iter().find(|ours| claim.figure.agrees(ours.figure)).or(all.first());
@@ -127,7 +127,14 @@ fn write_verdicts(measured: &Measured, out: &mut impl Write) -> Result<()> {
             Verdict::Residual => "residual".to_owned(),
             Verdict::NotMeasured => "not measured".to_owned(),
         };
-        table.push(vec![claim.id.to_owned(), claim.figure.text(), ours, residual, verdict]);
+        table.push(vec![
+            claim.id.to_owned(),
+            claim.figure.text(),
+            ours,
+            residual,
+            verdict,
+            claim.says.to_owned(),
+        ]);
     }
     put!(out, "\nThe papers' claims\n\n{table}")?;
     Ok(())

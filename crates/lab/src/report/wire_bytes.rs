@@ -4,8 +4,8 @@ use byway_figure::{Axis, Figure, Lines, Paper, Quantity, Series, Source};
 use byway_measure::rows::TransferRow;
 use serde::Deserialize;
 
-/// A method, and how it moves a value.
-const LINES: [(&str, &str); 4] = [
+/// Methods that are drawn first, in this order, and how each moves a value; other methods follow by their names alone.
+const NAMED: [(&str, &str); 4] = [
     ("prp", "prp: whole pages, by PRP pointers"),
     ("sgl", "sgl: the exact bytes, by descriptor"),
     ("inline", "inline: in queue slots behind the command (ByteExpress)"),
@@ -44,19 +44,34 @@ impl Results {
         Ok(Self { run, rows: lines.map(serde_json::from_str).collect::<Result<_, _>>()? })
     }
 
-    /// The figure; `None` if a method of it has no rows.
+    /// Every method that has rows, with the name of its line.
+    fn lines(&self) -> Vec<(String, String)> {
+        let has_rows = |method: &str| self.rows.iter().any(|row| row.method == method);
+        let named = NAMED.iter().filter(|(method, _)| has_rows(method));
+        let mut lines: Vec<(String, String)> =
+            named.map(|&(method, name)| (method.to_owned(), name.to_owned())).collect();
+        for TransferRow { method, .. } in &self.rows {
+            if !lines.iter().any(|(known, _)| known == method) {
+                lines.push((method.clone(), method.clone()));
+            }
+        }
+        lines
+    }
+
+    /// The figure, with a line for each method; `None` if there are no rows.
     pub fn figure(self) -> Option<Figure> {
+        let lines = self.lines();
         let Self { run, rows } = self;
+        if rows.is_empty() {
+            return None;
+        }
         let source = Source::new(run.command).with_origin(run.cpu, run.commit, run.date);
         let source = source.with_paper(Paper::BYTE_EXPRESS).with_paper(Paper::BAND_SLIM);
         let bytes = |name: &str| Axis::log2(Quantity::new(name, "bytes"));
         let mut plot = Lines::new(bytes("value size"), bytes("traffic of a put on the link"));
-        for (method, name) in LINES {
+        for (method, name) in lines {
             let of = rows.iter().filter(|row| row.method == method);
             let points: Vec<(f64, f64)> = of.map(|row| (row.size, row.wire_bytes)).collect();
-            if points.is_empty() {
-                return None;
-            }
             plot = plot.with(Series::measured(name, points));
         }
         let figure = Figure::new("wire-bytes", "Wire bytes of one put by value size", plot, source);
@@ -93,7 +108,17 @@ mod tests {
     }
 
     #[test]
-    fn a_method_without_rows_makes_no_figure() {
+    fn any_methods_make_a_figure() {
+        let profile = Profile::by_name("cosmos").unwrap();
+        let row = |method| serde_json::to_string(&modelled(&profile, method, 8)).unwrap() + "\n";
+        let text = row(Method::Hybrid) + &row(Method::Prp);
+        let csv = Results::parse(&text).unwrap().figure().unwrap().csv();
+        let place = |line: &str| csv.find(line).unwrap_or_else(|| panic!("{line}: {csv}"));
+        assert!(place("\n\"prp: ") < place("\nhybrid"), "{csv}");
+    }
+
+    #[test]
+    fn a_file_without_rows_makes_no_figure() {
         assert!(Results::parse("").unwrap().figure().is_none());
         assert!(Results::parse("no json\n").is_err());
     }

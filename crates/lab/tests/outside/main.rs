@@ -7,4 +7,5 @@ mod common;
 mod endurance;
 mod kv;
 mod report;
+mod tutorial;
 mod workload;

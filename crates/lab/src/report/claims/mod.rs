@@ -191,6 +191,15 @@ mod tests {
     }
 
     #[test]
+    fn every_claim_is_in_the_reference_by_its_name_and_in_its_words() {
+        let page = include_str!("../../../../../docs/reference/link-model.md");
+        for claim in Claim::all() {
+            let row = format!("| `{}` | {} |", claim.id, claim.says);
+            assert!(page.contains(&row), "docs/reference/link-model.md lacks {row}");
+        }
+    }
+
+    #[test]
     fn residuals_are_ours_less_the_claim() {
         assert_eq!(Figure::Percent(96.3).residual(Figure::Percent(93.1)), "\u{2212}3.2 points");
         assert_eq!(Figure::Times(130.0).residual(Figure::Times(151.0)), "+16.2 %");

@@ -58,7 +58,7 @@ fn tutorial_of_a_figure_prints_what_it_shows_and_writes_what_it_names() {
 
     assert_figures_are_there(&out);
     let csv = std::fs::read_to_string(out.join("figures/traffic-payload.csv")).unwrap();
-    assert_stand_in(&shown_behind("out/figures/traffic-payload.csv\n"), &csv);
+    assert_stand_in(&shown_behind("64,' out/figures/traffic-payload.csv\n"), &csv);
 }
 
 fn assert_figures_are_there(out: &Path) {

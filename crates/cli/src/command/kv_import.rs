@@ -13,7 +13,7 @@ use byway_console::failure::No;
 use byway_console::files;
 use byway_console::records::Record;
 use byway_console::size::counted;
-use byway_console::terminal::{Interrupt, Progress, print_done};
+use byway_console::terminal::{Interrupt, Progress, print_done, print_if_json};
 use byway_records::{FileFormat, Input, Place, Position, Source, SourceError};
 use serde::Serialize;
 
@@ -182,13 +182,13 @@ pub fn run(import: &args::Import, out: &mut impl Write, interrupt: &Interrupt) -
         skipped: counts.skipped,
         earlier,
     };
-    print_done(out, import.json, &done)?;
     match &import.skip_bad {
         Some(path) if counts.skipped > 0 && counts.stored + counts.kept == 0 => {
+            print_if_json(out, import.json, &done)?;
             Err(No(format!("nothing is stored: every record was skipped; {} says why", path.display()))
                 .into())
         }
-        _ => Ok(()),
+        _ => Ok(print_done(out, import.json, &done)?),
     }
 }
 

@@ -57,7 +57,7 @@ pub fn print_pairs(
     let mut printed = 0;
     while let Some((key, value)) = scan.next_pair()? {
         if shown.page == Some(printed) {
-            note_more(printed);
+            note_more(printed, out)?;
             break;
         }
         printed += 1;
@@ -73,11 +73,13 @@ pub fn print_pairs(
     Ok(())
 }
 
-/// Says that a listing which a person reads has more.
-pub(super) fn note_more(printed: u64) {
+/// Says, behind the listing that a person reads, that there is more.
+pub(super) fn note_more(printed: u64, out: &mut impl Write) -> Result<()> {
+    out.flush()?;
     note!(
         "there are more than these {printed}: --limit COUNT shows so many, --from KEY begins at another key"
     );
+    Ok(())
 }
 
 /// How many keys there are, or were.

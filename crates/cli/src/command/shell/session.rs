@@ -290,7 +290,7 @@ impl<'a> Session<'a> {
             self.interrupt.checked("not all keys were listed")?;
             let key = key?;
             if page == Some(printed) {
-                kv_ranges::note_more(printed);
+                kv_ranges::note_more(printed, out)?;
                 break;
             }
             shown.write(&key, out)?;

@@ -12,7 +12,7 @@ enum End {
     /// An end of a line was given behind it.
     Added,
     /// The reader asked for more: it is not behind a record, or a quote is open.
-    AtEnd,
+    Reached,
 }
 
 /// A file of CSV.
@@ -58,7 +58,7 @@ impl CsvInput {
 
     /// Whether the end of the file ended the record.
     pub fn is_at_end(&self) -> bool {
-        self.end == End::AtEnd
+        self.end == End::Reached
     }
 
     /// Bytes of the file that were read.
@@ -83,7 +83,7 @@ impl CsvInput {
                 1
             }
             _ => {
-                self.end = End::AtEnd;
+                self.end = End::Reached;
                 0
             }
         }

@@ -289,6 +289,10 @@ fn skipped_records_are_written_once_by_an_import_that_goes_on() {
     refused(2, &args[..5]);
     // As a kill leaves it between a record and the next point.
     std::fs::write(&bad, "{\"line\":2,").unwrap();
+    let mut state: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(state_of(&file)).unwrap()).unwrap();
+    state["skip_bad"] = serde_json::json!({"path": bad, "bytes": 0});
+    std::fs::write(state_of(&file), state.to_string()).unwrap();
     said(&args);
     let bad = json_lines(&std::fs::read_to_string(&bad).unwrap());
     assert_eq!((bad.len(), &bad[0]["line"]), (1, &2.into()));

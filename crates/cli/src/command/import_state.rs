@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -28,9 +30,17 @@ pub struct Counts {
     pub stored: u64,
     /// Records whose keys existed, and kept their values.
     pub kept: u64,
-    /// Records that were left out, and bytes of the file that they are in.
+    /// Records that were left out.
     pub skipped: u64,
-    pub skipped_bytes: u64,
+}
+
+/// The file that has the records that were left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct BadFile {
+    /// Absolute, in hexadecimal digits where it is no text.
+    path: String,
+    /// Bytes of it that the counts know of.
+    bytes: u64,
 }
 
 /// The file that is imported: it must not change.
@@ -61,6 +71,9 @@ struct State {
     /// Everything before is stored and durable.
     position: Position,
     counts: Counts,
+    /// Made by this import; none where no run of it has left records out.
+    #[serde(default)]
+    skip_bad: Option<BadFile>,
 }
 
 /// The state of an import in its file.
@@ -93,11 +106,7 @@ impl StateFile {
     /// # Errors
     /// A state of another file, device or command; a file that is no state.
     pub fn of(import: &args::Import, device: &Identity, namespace: &Namespace) -> Result<Option<Self>> {
-        let path = match &import.state {
-            Some(path) => path.clone(),
-            None if import.resume => beside(&import.file),
-            None => return Ok(None),
-        };
+        let Some(path) = path_of(import) else { return Ok(None) };
         let state = State {
             byway_import: VERSION,
             source: SourceFile::of(&import.file)?,
@@ -110,6 +119,7 @@ impl StateFile {
             options: format!("{:?} {:?} {}", format_of(import), import.columns.of_file(), import.if_absent),
             position: Position::default(),
             counts: Counts::default(),
+            skip_bad: None,
         };
         let (state, goes_on) = match std::fs::read(&path) {
             Ok(text) => (state.at_point_of(&text, &path, &import.file)?, true),
@@ -119,19 +129,24 @@ impl StateFile {
         Ok(Some(Self { path, state, goes_on }))
     }
 
-    /// What an earlier run has done; none where this is the first.
-    pub fn goes_on_at(&self) -> Option<Counts> {
-        self.goes_on.then(|| self.state.counts.clone())
+    /// Bytes of the file of records left out that the point knows of; none where no run of this import made such a file.
+    pub fn bad_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        let path = absolute(path)?;
+        Ok(self.state.skip_bad.as_ref().filter(|bad| bad.path == path).map(|bad| bad.bytes))
     }
 
-    /// The state in its file, before the first record is stored or left out.
+    /// The state in its file, before the first record is stored or left out, with the file of records that are left out.
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn begin(mut self) -> Result<Self> {
-        if !self.goes_on {
+    pub fn begin(mut self, bad: Option<&BadRecords>) -> Result<Self> {
+        let before = self.state.skip_bad.clone();
+        if let Some(bad) = bad {
+            self.state.skip_bad = Some(BadFile { path: absolute(&bad.path)?, bytes: bad.bytes });
+        }
+        if !self.goes_on || self.state.skip_bad != before {
             let (position, counts) = self.point();
-            self.write(position, &counts)?;
+            self.write(position, &counts, None)?;
         }
         Ok(self)
     }
@@ -141,11 +156,14 @@ impl StateFile {
         (self.state.position, self.state.counts.clone())
     }
 
-    /// Writes down that everything before a position is stored and durable. A kill leaves the old state or the new one.
+    /// Writes down that everything before a position is stored and durable, and the length of the file of records left out. A kill leaves the old state or the new one.
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn write(&mut self, position: Position, counts: &Counts) -> Result<()> {
+    pub fn write(&mut self, position: Position, counts: &Counts, bad_bytes: Option<u64>) -> Result<()> {
+        if let (Some(bad), Some(bytes)) = (&mut self.state.skip_bad, bad_bytes) {
+            bad.bytes = bytes;
+        }
         (self.state.position, self.state.counts) = (position, counts.clone());
         files::replace(&self.path, &serde_json::to_vec(&self.state)?)
     }
@@ -162,6 +180,52 @@ impl StateFile {
             _ => Ok(()),
         }
     }
+}
+
+/// Where the state of an import is kept; none where none is.
+fn path_of(import: &args::Import) -> Option<PathBuf> {
+    import.state.clone().or_else(|| import.resume.then(|| beside(&import.file)))
+}
+
+/// Refuses files that would overwrite one another.
+///
+/// # Errors
+/// A state that is the imported file; records left out that go to either of them.
+pub fn ensure_apart(import: &args::Import) -> Result<()> {
+    let state = path_of(import);
+    if let Some(state) = state.as_deref().filter(|state| is_same_file(state, &import.file)) {
+        bail!("{} is the file that is imported: name another by --state", state.display());
+    }
+    let Some(bad) = &import.skip_bad else { return Ok(()) };
+    let shown = bad.display();
+    ensure!(
+        !is_same_file(bad, &import.file),
+        "{shown} is the file that is imported: name another by --skip-bad"
+    );
+    let is_state = state.is_some_and(|state| is_same_file(bad, &state));
+    ensure!(!is_state, "{shown} is the state of the import: name another by --skip-bad");
+    Ok(())
+}
+
+/// Whether two paths are of one file, be it there or not.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (one.metadata(), other.metadata()) {
+        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        _ => placed(one) == placed(other),
+    }
+}
+
+/// The path with its folder as it is on the disk.
+fn placed(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    path.file_name().map_or(folder.clone(), |name| folder.join(name))
+}
+
+/// The absolute path as text.
+fn absolute(path: &Path) -> Result<String> {
+    let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    Ok(path.to_str().map_or_else(|| to_hex(path.as_os_str().as_bytes()), str::to_owned))
 }
 
 /// Where the state is kept if no place is named.
@@ -189,7 +253,8 @@ impl State {
             written.options == self.options,
             "the import of {file} began with another format, columns or condition: {anew}"
         );
-        Ok(Self { position: written.position, counts: written.counts, ..self })
+        let State { position, counts, skip_bad, .. } = written;
+        Ok(Self { position, counts, skip_bad, ..self })
     }
 }
 
@@ -197,6 +262,8 @@ impl State {
 pub struct BadRecords {
     path: PathBuf,
     file: BufWriter<File>,
+    /// When it was opened.
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -210,21 +277,17 @@ struct BadRecord<'a> {
 }
 
 impl BadRecords {
-    /// A new file, or that of an import that goes on: what it has beyond the bytes that the point knows is cut off.
+    /// A new file, or that of an import that goes on, which an earlier run of it made: what it has beyond the bytes that the point
+    /// knows is cut off.
     ///
     /// # Errors
-    /// A file that exists already, or cannot be written.
-    pub fn open(path: &Path, goes_on_at_bytes: Option<u64>) -> Result<Self> {
-        let file = match goes_on_at_bytes {
-            Some(bytes) if bytes > 0 || path.exists() => {
-                let opened = File::options().write(true).open(path);
-                let mut file = opened.map_err(|cause| files::refused("open", path, cause))?;
-                file.set_len(bytes).and_then(|()| file.seek(SeekFrom::End(0)))?;
-                file
-            }
-            _ => files::create_new(path)?,
+    /// A file that exists already and is not of the import, or is shorter; one that cannot be written.
+    pub fn open(path: &Path, kept_bytes: Option<u64>) -> Result<Self> {
+        let (file, bytes) = match kept_bytes {
+            Some(bytes) if path.exists() => (cut(path, bytes)?, bytes),
+            _ => (files::create_new(path)?, 0),
         };
-        Ok(Self { path: path.to_owned(), file: BufWriter::new(file) })
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file), bytes })
     }
 
     /// Adds a record, and why it is left out.
@@ -249,4 +312,18 @@ impl BadRecords {
         let length = self.file.flush().and_then(|()| self.file.get_mut().stream_position());
         length.map_err(|cause| files::refused("write", &self.path, cause))
     }
+}
+
+/// A file cut to its first bytes, to write behind them.
+fn cut(path: &Path, bytes: u64) -> Result<File> {
+    let opened = File::options().write(true).open(path);
+    let mut file = opened.map_err(|cause| files::refused("open", path, cause))?;
+    let shown = path.display();
+    ensure!(
+        file.metadata()?.len() >= bytes,
+        "{shown} has changed since the import: name another by --skip-bad"
+    );
+    let cut = file.set_len(bytes).and_then(|()| file.seek(SeekFrom::End(0)));
+    cut.map_err(|cause| files::refused("write", path, cause))?;
+    Ok(file)
 }

@@ -17,7 +17,7 @@ use byway_console::terminal::{Interrupt, Progress, print_done, print_if_json};
 use byway_records::{FileFormat, Input, Place, Position, Source, SourceError};
 use serde::Serialize;
 
-use super::import_state::{BadRecords, Counts, StateFile};
+use super::import_state::{BadRecords, Counts, StateFile, ensure_apart};
 use crate::{args, opened};
 
 /// Records that are stored together, and bytes of them, but for the last one's.
@@ -194,6 +194,7 @@ pub fn run(import: &args::Import, out: &mut impl Write, interrupt: &Interrupt) -
 
 impl<'a> Importer<'a> {
     fn open(import: &'a args::Import, interrupt: &'a Interrupt) -> Result<Self> {
+        ensure_apart(import)?;
         let input = FileInput { path: &import.file, interrupt };
         // A file that cannot be read is said before a device is opened.
         let source = open(&input, import, Position::default())?;
@@ -203,9 +204,13 @@ impl<'a> Importer<'a> {
         let state = StateFile::of(import, device.identity(), &namespace)?;
         let (point, counts) = state.as_ref().map(StateFile::point).unwrap_or_default();
         let source = if point == Position::default() { source } else { open(&input, import, point)? };
-        let bad_bytes = state.as_ref().and_then(StateFile::goes_on_at).map(|counts| counts.skipped_bytes);
-        let state = state.map(StateFile::begin).transpose()?;
-        let bad = import.skip_bad.as_deref().map(|path| BadRecords::open(path, bad_bytes)).transpose()?;
+        let bad = import.skip_bad.as_deref().map(|path| {
+            let kept_bytes = state.as_ref().map(|state| state.bad_bytes(path)).transpose()?.flatten();
+            BadRecords::open(path, kept_bytes)
+        });
+        let bad = bad.transpose()?;
+        // Behind the check that such a file is the import's own.
+        let state = state.map(|state| state.begin(bad.as_ref())).transpose()?;
         let bar = Bar::new(import, source.as_ref(), point);
         let (waiting, waiting_keys) = (Vec::with_capacity(STORED_AT_ONCE), HashSet::new());
         let (waiting_bytes, last_point, last_point_records) = (0, Instant::now(), point.records);
@@ -316,12 +321,10 @@ impl<'a> Importer<'a> {
 
     /// Writes down that everything up to here is stored, once it is durable.
     fn write_point(&mut self) -> Result<()> {
-        if let Some(bad) = &mut self.bad {
-            self.counts.skipped_bytes = bad.flush()?;
-        }
+        let bad_bytes = self.bad.as_mut().map(BadRecords::flush).transpose()?;
         if let Some(state) = &mut self.state {
             flush(&mut self.kv)?;
-            state.write(self.done, &self.counts)?;
+            state.write(self.done, &self.counts, bad_bytes)?;
         }
         (self.last_point, self.last_point_records) = (Instant::now(), self.done.records);
         Ok(())

@@ -328,3 +328,21 @@ fn export_that_is_killed_goes_on_and_writes_every_record_once() {
     let error = refused(2, &["kv", "export", &uri, "--file", &out, "--resume"]);
     assert!(error.contains("export as jsonl or csv"), "{error}");
 }
+
+#[test]
+fn export_is_not_resumed_into_a_file_that_it_has_not_begun() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    said(&["kv", "put", &uri, "a", "1"]);
+    for (name, text, more) in [
+        ("note.jsonl", "my one-line note\n", &[][..]),
+        ("cities.csv", "id,city\n1,Basel\n", &[]),
+        ("todo.tsv", "todo: buy milk\n", &[]),
+        ("text.csv", "key,value\na,1\nb,2\n", &["--encoding", "hex"]),
+    ] {
+        let file = image.file(name, text.as_bytes());
+        let error = refused(2, &[&["kv", "export", &uri, "--file", &file, "--resume"], more].concat());
+        assert!(error.contains("to go on"), "{name}: {error}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text, "{name}");
+    }
+}

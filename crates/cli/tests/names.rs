@@ -113,9 +113,14 @@ fn what_a_name_is_taken_for_is_said_by_info_uri_and_verbose() {
 #[test]
 fn help_groups_commands_and_explains_uris_in_one_place() {
     let (help, long) = (said(&["-h"]), said(&["--help"]));
-    for heading in
-        ["\nDevices:\n", "\nKeys and values:\n", "\nBlocks:\n", "\nServing:\n", "\nImages:\n", "\nTools:\n"]
-    {
+    for heading in [
+        "\nDevices:\n",
+        "\nKeys and values:\n",
+        "\nBlocks:\n",
+        "\nServing:\n",
+        "\nImages, each the file of one SSD in software:\n",
+        "\nTools:\n",
+    ] {
         assert!(help.contains(heading) && long.contains(heading), "{heading}");
     }
     let uris = said(&["help", "uri"]);

@@ -17,7 +17,8 @@ pub enum Encoding {
 
 impl Encoding {
     /// What is added to the name of a column of this encoding.
-    pub(crate) const fn suffix(self) -> &'static str {
+    #[must_use]
+    pub const fn suffix(self) -> &'static str {
         match self {
             Self::Text => "",
             Self::Hex => "_hex",

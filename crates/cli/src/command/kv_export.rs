@@ -1,14 +1,14 @@
 //! `byway kv export`: the records of a device or of a range of its keys, into a file.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use byway::{ErrorKind, Key, KeyRange, Kv};
 use byway_console::files;
 use byway_console::terminal::{Interrupt, Progress, print_if_json};
-use byway_records::{Columns, FileFormat, Position, Sink, whole_records};
+use byway_records::{Columns, Encoding, FileFormat, Position, Sink, whole_records};
 use serde::Serialize;
 
 use super::kv_device::{open_to_read, text};
@@ -45,6 +45,7 @@ pub fn run(export: &args::Export, out: &mut impl Write, interrupt: &Interrupt) -
     let mut kv = open_to_read(&export.device)?;
     let target = match file {
         Some(path) if export.resume && path.exists() => {
+            ensure_begun(path, format, export.encoding.unwrap_or_default())?;
             kept(path, format, (range, export.range.hex), interrupt)?
         }
         Some(path) => Target::new(files::create_new(path)?),
@@ -76,6 +77,27 @@ impl Target {
     fn new(out: impl Write + Send + 'static) -> Self {
         Self { out: Box::new(BufWriter::new(out)), after: None }
     }
+}
+
+/// Refuses a file that no export of this format and encoding has begun: it would be cut, or get two kinds of records.
+fn ensure_begun(path: &Path, format: FileFormat, encoding: Encoding) -> Result<()> {
+    let beginning = match format {
+        FileFormat::Csv => format!("key{suffix},value{suffix}\n", suffix = encoding.suffix()),
+        FileFormat::Jsonl => "{\"key".to_owned(),
+        _ => return Ok(()),
+    };
+    let mut head = Vec::new();
+    let file = File::open(path).map_err(|cause| files::refused("open", path, cause))?;
+    file.take(beginning.len() as u64)
+        .read_to_end(&mut head)
+        .map_err(|cause| files::refused("read", path, cause))?;
+    ensure!(
+        beginning.as_bytes().starts_with(&head),
+        "{} is no export to go on with: one of this format and encoding begins with {}",
+        path.display(),
+        beginning.trim_end()
+    );
+    Ok(())
 }
 
 /// The file of an export that did not end, cut behind its last whole record.
@@ -110,6 +132,9 @@ fn kept(
             text(after.as_bytes(), hex)
         );
     }
+    // Lines of tabbed text have no beginning of their own to be recognised by.
+    let is_recognised = whole.is_some() || format != FileFormat::Tsv || file.metadata()?.len() == 0;
+    ensure!(is_recognised, "{shown} has no two whole records to go on from: remove it, and begin again");
     let end = whole.as_ref().map_or(0, |whole| whole.end.bytes);
     file.set_len(end)
         .and_then(|()| file.seek(SeekFrom::End(0)))

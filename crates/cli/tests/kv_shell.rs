@@ -130,7 +130,7 @@ fn key_that_is_too_long_is_refused_with_what_can_be_done() {
 }
 
 #[test]
-fn writer_of_an_image_in_use_is_told_of_the_server_and_not_of_followers() {
+fn writer_of_an_image_in_use_is_sent_to_the_server_and_not_to_followers() {
     let image = Image::new(&[]);
     let uri = image.uri("");
     let _open = byway::open(&uri).unwrap();

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod headings;
 mod jobs;
 mod load;
 mod log;

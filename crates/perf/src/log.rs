@@ -13,8 +13,8 @@ use anyhow::{Context, Result, anyhow};
 use byway_console::files;
 use clap::Args;
 
+use super::headings::OUTPUT;
 use super::samples::{Interval, SideInterval};
-use super::settings::OUTPUT;
 
 /// Entries that are sent to the writer together.
 const CHUNK: usize = 4096;

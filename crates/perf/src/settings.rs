@@ -8,16 +8,8 @@ use byway_console::size;
 use byway_measure::distribution::Distribution;
 use clap::{Args, ValueEnum};
 
+use super::headings::{EXPERT, KEYS, LOAD, MEASUREMENT, RANGE};
 use super::log::LogSettings;
-
-/// Headings of the help.
-const LOAD: &str = "Load";
-const RANGE: &str = "Range of a load of blocks";
-const KEYS: &str = "Keys and values of put, get and putget";
-const MEASUREMENT: &str = "Measurement";
-const EXPERT: &str = "Expert";
-/// Heading of what is written beside the printed table.
-pub(crate) const OUTPUT: &str = "Output";
 
 /// Arguments of a load.
 #[derive(Clone, Debug, Args)]

@@ -191,7 +191,7 @@ fn path_of(import: &args::Import) -> Option<PathBuf> {
 ///
 /// # Errors
 /// A state that is the imported file; records left out that go to either of them.
-pub fn ensure_apart(import: &args::Import) -> Result<()> {
+pub fn ensure_distinct_files(import: &args::Import) -> Result<()> {
     let state = path_of(import);
     if let Some(state) = state.as_deref().filter(|state| is_same_file(state, &import.file)) {
         bail!("{} is the file that is imported: name another by --state", state.display());

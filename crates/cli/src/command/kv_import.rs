@@ -17,7 +17,7 @@ use byway_console::terminal::{Interrupt, Progress, print_done, print_if_json};
 use byway_records::{FileFormat, Input, Place, Position, Source, SourceError};
 use serde::Serialize;
 
-use super::import_state::{BadRecords, Counts, StateFile, ensure_apart};
+use super::import_state::{BadRecords, Counts, StateFile, ensure_distinct_files};
 use crate::{args, opened};
 
 /// Records that are stored together, and bytes of them, but for the last one's.
@@ -194,7 +194,7 @@ pub fn run(import: &args::Import, out: &mut impl Write, interrupt: &Interrupt) -
 
 impl<'a> Importer<'a> {
     fn open(import: &'a args::Import, interrupt: &'a Interrupt) -> Result<Self> {
-        ensure_apart(import)?;
+        ensure_distinct_files(import)?;
         let input = FileInput { path: &import.file, interrupt };
         // A file that cannot be read is said before a device is opened.
         let source = open(&input, import, Position::default())?;

@@ -237,6 +237,17 @@ fn import_that_is_killed_again_and_again_goes_on_and_stores_every_record_once() 
 }
 
 #[test]
+fn import_of_keys_that_repeat_keeps_points_on_the_way() {
+    let image = Image::sized("256M", &["kv"]);
+    let rows: String = (0..300_000).map(|row| format!("k{},{row}\n", row % 500)).collect();
+    let file = image.file("repeated.csv", format!("key,value\n{rows}").as_bytes());
+    let mut child = started(&["kv", "import", &image.uri("clock=off"), &file, "--resume"]);
+    until(&mut child, "a point was written", || stored(&state_of(&file)) > 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn interrupted_import_goes_on_where_it_ended() {
     let image = Image::sized("256M", &["kv"]);
     let (uri, file) = (image.uri("clock=off"), many(&image, "many.csv"));

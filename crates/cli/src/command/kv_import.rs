@@ -249,6 +249,7 @@ impl<'a> Importer<'a> {
         // Stores of one key are not to pass each other on the way to a device that takes many at a time.
         if !self.waiting_keys.insert(key) {
             self.store()?;
+            self.pause()?;
             self.waiting_keys.insert(key);
         }
         self.waiting_bytes += value.len();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # dist.sh [crates|debs|wheels]...: packages in target/dist, all of them unless some are named.
-# Nothing is published. Packages of one commit, made twice, are the same bytes.
+# Nothing is published. `tools/dist/test.sh reproducible` compares the packages of one commit, made twice.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

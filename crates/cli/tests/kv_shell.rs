@@ -287,6 +287,8 @@ fn ctrl_c_ends_a_command_that_runs_and_the_shell_goes_on() {
     terminal.awaits("byway> ");
     terminal.types("get key0199999\r");
     terminal.awaits("value 199999");
+    // An end of file that comes before the prompt reads keys again is not seen as one.
+    terminal.awaits("byway> ");
     terminal.types("\x04");
     assert!(terminal.ends());
 }

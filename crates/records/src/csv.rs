@@ -22,6 +22,8 @@ pub(crate) struct CsvSource {
     row: ByteRecord,
     /// Where the reader began.
     base: Position,
+    /// What the reader got before the file's bytes.
+    lead_bytes: u64,
     records: u64,
     /// Lines before the record that was read last, or is read.
     line: u64,
@@ -30,7 +32,8 @@ pub(crate) struct CsvSource {
 impl CsvSource {
     pub fn open(input: &dyn Input, columns: &Columns, at: Position) -> Result<Self, SourceError> {
         let reader = |bytes| -> Result<csv::Reader<CsvInput>, SourceError> {
-            let from = CsvInput::new(input.from(bytes).map_err(unopened)?);
+            let from = input.from(bytes).map_err(unopened)?;
+            let from = if bytes > 0 { CsvInput::in_the_middle(from) } else { CsvInput::new(from) };
             let delimiter = columns.delimiter.unwrap_or(b',');
             let mut builder = ReaderBuilder::new();
             builder.has_headers(false).flexible(true).delimiter(delimiter).buffer_capacity(READ_BYTES);
@@ -55,7 +58,8 @@ impl CsvSource {
             }))
         })?;
         let (row, records) = (ByteRecord::new(), base.records);
-        let mut source = Self { reader, names, chosen, row, base, records, line: 0 };
+        let lead_bytes = CsvInput::lead_bytes(base.bytes > 0);
+        let mut source = Self { reader, names, chosen, row, base, lead_bytes, records, line: 0 };
         source.line = source.position().lines;
         Ok(source)
     }
@@ -165,7 +169,7 @@ impl Source for CsvSource {
         // The end of a line that the input adds to the file is none of its bytes.
         let added = position.byte().saturating_sub(self.reader.get_ref().read_bytes());
         Position {
-            bytes: self.base.bytes + position.byte() - added,
+            bytes: self.base.bytes + position.byte().saturating_sub(self.lead_bytes + added),
             lines: self.base.lines + (position.line() - 1).saturating_sub(added),
             records: self.records,
         }
@@ -231,6 +235,13 @@ mod tests {
             assert_eq!(lines, ["line 4", "line 7", "line 9"], "{ends:?}");
             goes_on_behind_each(text.as_bytes(), FileFormat::Csv, &Columns::default());
         }
+    }
+
+    #[test]
+    fn byte_order_mark_in_the_middle_of_a_file_is_a_part_of_its_record() {
+        let text = "key,value\n\u{feff}a,1\n\u{feff}b,2\n";
+        assert_eq!(read(text, &Columns::default()), [pair("\u{feff}a", "1"), pair("\u{feff}b", "2")]);
+        goes_on_behind_each(text.as_bytes(), FileFormat::Csv, &Columns::default());
     }
 
     #[test]

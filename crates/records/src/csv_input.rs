@@ -21,6 +21,8 @@ enum End {
 /// record begins. This counts them. It ends the last line of a file too: the end of the file then ends a record only where a quote is open.
 pub(crate) struct CsvInput {
     from: Box<dyn Read>,
+    /// What is given before the file.
+    lead: &'static [u8],
     left_bytes: u64,
     read_bytes: u64,
     /// What was read last: the reader has nothing else before it.
@@ -31,10 +33,14 @@ pub(crate) struct CsvInput {
     end: End,
 }
 
+/// What the reader leaves out where it begins.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 impl CsvInput {
     pub fn new(from: Box<dyn Read>) -> Self {
         Self {
             from,
+            lead: &[],
             left_bytes: RECORD_MAX_BYTES,
             read_bytes: 0,
             chunk: Vec::new(),
@@ -42,6 +48,17 @@ impl CsvInput {
             is_before_record: true,
             end: End::No,
         }
+    }
+
+    /// The same of a file that is read from its middle on, where a byte order mark is a part of a record: the reader gets one to leave
+    /// out before it. Its bytes count as those of the file.
+    pub fn in_the_middle(from: Box<dyn Read>) -> Self {
+        Self { lead: BYTE_ORDER_MARK, ..Self::new(from) }
+    }
+
+    /// Bytes that the reader got, or is to get, before those of the file.
+    pub const fn lead_bytes(is_in_the_middle: bool) -> u64 {
+        if is_in_the_middle { BYTE_ORDER_MARK.len() as u64 } else { 0 }
     }
 
     /// Begins a record at a byte that the reader is to take next.
@@ -98,9 +115,14 @@ impl Read for CsvInput {
                 "it is longer than {most} MiB, which is the most: perhaps a quote is not closed"
             )));
         }
+        // With bytes of the file: the reader takes what is a mark alone for the end.
+        let lead = std::mem::take(&mut self.lead);
+        let (before, into) = into.split_at_mut(lead.len());
+        before.copy_from_slice(lead);
+        self.read_bytes += lead.len() as u64;
         let read = if self.end == End::No { self.from.read(into)? } else { 0 };
         if read == 0 {
-            return Ok(self.read_end(into));
+            return Ok(lead.len() + self.read_end(into));
         }
         self.left_bytes = self.left_bytes.saturating_sub(read as u64);
         self.read_bytes += read as u64;
@@ -109,6 +131,6 @@ impl Read for CsvInput {
         if self.is_before_record {
             self.count_blank(0);
         }
-        Ok(read)
+        Ok(lead.len() + read)
     }
 }

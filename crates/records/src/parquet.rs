@@ -76,7 +76,8 @@ impl ParquetSource {
         let value = match self.chosen.value {
             Some(column) => bytes_of(column)?,
             None => {
-                as_json(row.get_column_iter().map(|(name, field)| (name, field.to_json_value())).collect())?
+                let member = |(name, field): (&String, &Field)| Ok((name.clone(), json_of(name, field)?));
+                as_json(row.get_column_iter().map(member).collect::<Result<_, String>>()?)?
             }
         };
         with_a_key(Record { key: bytes_of(self.chosen.key)?, value })
@@ -93,18 +94,72 @@ fn projection(schema: &TypePtr, chosen: &Chosen) -> Option<Type> {
     Type::group_type_builder(schema.name()).with_fields(fields).build().ok()
 }
 
-/// The bytes of a field: those of text and binary as they are, a number in decimal digits, JSON of anything else.
+/// The bytes of a field: those of text and binary as they are, a number in decimal digits or as `NaN`, `inf` and `-inf`, JSON of
+/// anything else.
 fn bytes_of(name: &str, field: &Field, encoding: Encoding) -> Result<Vec<u8>, String> {
     let bytes = match field {
         Field::Null => return Err(format!("column {name} is null")),
         Field::Str(text) => text.clone().into_bytes(),
         Field::Bytes(bytes) => bytes.data().to_vec(),
-        other => match other.to_json_value() {
-            Value::String(text) => text.into_bytes(),
-            value => value.to_string().into_bytes(),
+        other => match (Float::of(other), json_of(name, other)) {
+            (Some(float), Err(_)) => float.shown.into_bytes(),
+            (_, Ok(Value::String(text))) => text.into_bytes(),
+            (_, value) => value?.to_string().into_bytes(),
         },
     };
     encoding.decode(bytes).map_err(|why| format!("column {name}: {why}"))
+}
+
+/// A number with a point.
+struct Float {
+    /// As the fewest decimal digits that are this number of its width.
+    shown: String,
+    value: f64,
+}
+
+impl Float {
+    fn of(field: &Field) -> Option<Self> {
+        let (shown, value) = match field {
+            Field::Float16(number) => (f32::from(*number).to_string(), f64::from(*number)),
+            Field::Float(number) => (number.to_string(), f64::from(*number)),
+            Field::Double(number) => (number.to_string(), *number),
+            _ => return None,
+        };
+        Some(Self { shown, value })
+    }
+}
+
+/// A field as JSON, which has no way to write some numbers: as a phrase.
+fn json_of(name: &str, field: &Field) -> Result<Value, String> {
+    if let Some(Float { shown, value }) = Float::of(field) {
+        // Digits of a narrow number are those of the nearest double.
+        let number = serde_json::Number::from_f64(shown.parse().unwrap_or(value));
+        return number
+            .map(Value::Number)
+            .ok_or_else(|| format!("column {name} is {shown}, which JSON cannot say"));
+    }
+    Ok(match field {
+        Field::Group(row) => {
+            let member = |(inner, field): (&String, &Field)| Ok((inner.clone(), json_of(name, field)?));
+            Value::Object(row.get_column_iter().map(member).collect::<Result<_, String>>()?)
+        }
+        Field::ListInternal(list) => {
+            Value::Array(list.elements().iter().map(|field| json_of(name, field)).collect::<Result<_, _>>()?)
+        }
+        Field::MapInternal(map) => {
+            let member = |(key, field): &(Field, Field)| Ok((text_of(name, key)?, json_of(name, field)?));
+            Value::Object(map.entries().iter().map(member).collect::<Result<_, String>>()?)
+        }
+        other => other.to_json_value(),
+    })
+}
+
+/// The key of a map as JSON has it.
+fn text_of(name: &str, key: &Field) -> Result<String, String> {
+    Ok(match json_of(name, key)? {
+        Value::String(text) => text,
+        other => other.to_string(),
+    })
 }
 
 fn unread(error: &ParquetError) -> SourceError {
@@ -230,7 +285,7 @@ mod tests {
     use super::*;
     use crate::format::FileFormat;
     use crate::source::tests::{all, goes_on_behind_each};
-    use parquet::data_type::Int64Type;
+    use parquet::data_type::{FloatType, Int64Type};
 
     fn written(pairs: &[(&[u8], &[u8])], encoding: Option<Encoding>) -> Vec<u8> {
         let mut out = Vec::new();
@@ -290,6 +345,29 @@ mod tests {
         let rows = read(&foreign(1, Compression::UNCOMPRESSED), &city);
         assert_eq!(rows[0], Ok(Record { key: b"0".to_vec(), value: b"Basel".to_vec() }));
         assert_eq!(rows[1], Err("row 2: column city is null".to_owned()));
+    }
+
+    #[test]
+    fn number_that_json_has_not_is_text_in_its_column_and_no_row() {
+        let schema = "message m { required binary key (UTF8); required float value; }";
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let mut out = Vec::new();
+        let mut file = SerializedFileWriter::new(&mut out, schema, Arc::default()).unwrap();
+        let mut group = file.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let keys = ["a", "b", "c"].map(ByteArray::from);
+        column.typed::<ByteArrayType>().write_batch(&keys, None, None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<FloatType>().write_batch(&[0.1, f32::NAN, f32::NEG_INFINITY], None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        file.close().unwrap();
+        let values = read(&out, &Columns::default()).into_iter().map(|record| record.unwrap().value);
+        assert_eq!(values.collect::<Vec<_>>(), [&b"0.1"[..], b"NaN", b"-inf"]);
+        let rows = read(&out, &Columns { key: Some("key".into()), ..Columns::default() });
+        assert_eq!(rows[0].as_ref().unwrap().value, br#"{"key":"a","value":0.1}"#);
+        assert_eq!(rows[1], Err("row 2: column value is NaN, which JSON cannot say".to_owned()));
     }
 
     #[test]

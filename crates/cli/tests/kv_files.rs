@@ -291,6 +291,50 @@ fn import_is_not_resumed_of_another_file_device_or_command() {
 }
 
 #[test]
+fn import_is_not_resumed_on_a_device_that_lost_what_it_stored() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    let file = image.file("a.csv", b"key,value\na,1\nno value\n");
+    let resume = ["kv", "import", &uri, &file, "--resume"];
+    refused(2, &resume);
+    for (lost, has) in [
+        (&["kv", "delete", &uri, "a"][..], "has no key a"),
+        (&["kv", "put", &uri, "a", "2"], "another value of key a"),
+    ] {
+        said(lost);
+        let error = refused(2, &resume);
+        assert!(error.contains(has) && error.contains("to begin anew"), "{error}");
+    }
+    said(&["kv", "put", &uri, "a", "1"]);
+    assert!(refused(2, &resume).contains("line 3"));
+}
+
+#[test]
+fn import_goes_on_though_a_killed_run_stored_another_value_of_its_last_key() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    let file = image.file("a.csv", b"key,value\na,1\nno value\na,2\n");
+    refused(2, &["kv", "import", &uri, &file, "--resume"]);
+    // As a kill leaves it behind the point.
+    said(&["kv", "put", &uri, "a", "2"]);
+    let bad = image.dir.path().join("bad");
+    said(&["kv", "import", &uri, &file, "--resume", "--skip-bad", bad.to_str().unwrap()]);
+    assert_eq!(said(&["kv", "get", &uri, "a"]), "2");
+}
+
+#[test]
+fn options_of_columns_are_refused_for_lines() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    let file = image.file("a.tsv", b"a\t1\n");
+    for options in [["--key", "a"], ["--value-encoding", "hex"], ["--delimiter", "tab"]] {
+        let error = refused(2, &[&["kv", "import", &uri, &file], &options[..]].concat());
+        assert!(error.contains("is not for tsv"), "{error}");
+    }
+    assert!(refused(2, &["kv", "export", &uri, "--encoding", "hex"]).contains("--encoding is not for jsonl"));
+}
+
+#[test]
 fn skipped_records_are_written_once_by_an_import_that_goes_on() {
     let image = Image::new(&[]);
     let uri = image.uri("");

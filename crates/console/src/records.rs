@@ -14,6 +14,8 @@ use crate::json;
 
 /// Longest line that is read. The largest value is 16 MiB: 32 MiB in hexadecimal digits.
 const LINE_MAX_BYTES: usize = 64 << 20;
+/// What is kept of a longer one, to be shown.
+const BEGINNING_BYTES: usize = 1024;
 /// What some programs write before the first line of a UTF-8 file.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
@@ -74,8 +76,8 @@ enum LineError {
     Io(io::Error),
     /// Longer than [`LINE_MAX_BYTES`].
     Long,
-    /// The process cannot have memory for more of it.
-    Memory,
+    /// The process cannot have memory for so many bytes of it.
+    Memory(usize),
 }
 
 /// The records of a file, one after another.
@@ -85,6 +87,8 @@ pub struct Records<R> {
     line: u64,
     bytes: u64,
     text: Vec<u8>,
+    /// Whether the line that was read last is not read to its end.
+    has_rest: bool,
 }
 
 impl<R: BufRead> Records<R> {
@@ -95,7 +99,7 @@ impl<R: BufRead> Records<R> {
 
     /// The same of a file that is read from the end of a line on: so many lines and bytes of it were read before.
     pub fn behind(from: R, format: Format, line: u64, bytes: u64) -> Self {
-        Self { from, format, line, bytes, text: Vec::new() }
+        Self { from, format, line, bytes, text: Vec::new(), has_rest: false }
     }
 
     /// Bytes of the file up to the end of the line that was read last.
@@ -103,7 +107,7 @@ impl<R: BufRead> Records<R> {
         self.bytes
     }
 
-    /// The line that was read last, without its end.
+    /// The line that was read last, without its end; of one that is too long, its beginning.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
@@ -114,10 +118,11 @@ impl<R: BufRead> Records<R> {
     }
 
     fn read_line(&mut self) -> Option<Result<(), RecordError>> {
+        let rest = self.skip_rest().map_err(LineError::Io);
         self.text.clear();
         self.line += 1;
         let line = self.line;
-        match self.fill_line() {
+        match rest.and_then(|()| self.fill_line()) {
             Ok(()) if self.text.is_empty() => None,
             Ok(()) => {
                 if line == 1 && self.text.starts_with(BYTE_ORDER_MARK) {
@@ -132,35 +137,47 @@ impl<R: BufRead> Records<R> {
                 let why = format!("it is longer than {} MiB, which is the most", LINE_MAX_BYTES >> 20);
                 Some(Err(RecordError::Line { line, why }))
             }
-            Err(LineError::Memory) => {
-                let why = format!("no memory for a line of over {} bytes", self.text.len());
+            Err(LineError::Memory(bytes)) => {
+                let why = format!("no memory for a line of over {bytes} bytes");
                 Some(Err(RecordError::Line { line, why }))
             }
             Err(LineError::Io(source)) => Some(Err(RecordError::Io { line, source })),
         }
     }
 
-    /// Reads up to the end of a line, or of the file. Memory that cannot be had is an error, where a Vec that grows would abort.
+    /// Reads up to the end of a line, or of the file. Of a line that is too long only a beginning is read, and kept.
     fn fill_line(&mut self) -> Result<(), LineError> {
         loop {
-            let some = match self.from.fill_buf() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                some => some.map_err(LineError::Io)?,
-            };
-            let end = some.iter().position(|byte| *byte == b'\n');
-            let taken = end.map_or(some, |end| &some[..=end]);
-            if self.text.len() + taken.len() > LINE_MAX_BYTES {
-                return Err(LineError::Long);
+            let part = next_part(&mut self.from).map_err(LineError::Io)?;
+            let (read, is_end) = (part.len(), part.is_empty() || part.ends_with(b"\n"));
+            if let Err(error) = append(&mut self.text, part) {
+                self.has_rest = true;
+                return Err(error);
             }
-            self.text.try_reserve(taken.len()).map_err(|_| LineError::Memory)?;
-            self.text.extend_from_slice(taken);
-            let read = taken.len();
-            self.from.consume(read);
-            self.bytes += read as u64;
-            if end.is_some() || read == 0 {
+            self.take(read);
+            if is_end {
                 return Ok(());
             }
         }
+    }
+
+    /// Reads what is left of a line that was too long: it is no line of its own.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub fn skip_rest(&mut self) -> io::Result<()> {
+        while self.has_rest {
+            let part = next_part(&mut self.from)?;
+            let (read, is_end) = (part.len(), part.is_empty() || part.ends_with(b"\n"));
+            self.take(read);
+            self.has_rest = !is_end;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.from.consume(bytes);
+        self.bytes += bytes as u64;
     }
 
     fn parse(&self) -> Result<Record, RecordError> {
@@ -185,6 +202,33 @@ impl<R: BufRead> Iterator for Records<R> {
             }
         }
     }
+}
+
+/// What is there of a line, up to its end; nothing at the end of the file.
+fn next_part(from: &mut impl BufRead) -> io::Result<&[u8]> {
+    while let Err(error) = from.fill_buf() {
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let some = from.fill_buf()?;
+    let end = some.iter().position(|byte| *byte == b'\n');
+    Ok(end.map_or(some, |end| &some[..=end]))
+}
+
+/// Adds a part of a line. Memory that cannot be had is an error, where a Vec that grows would abort.
+fn append(line: &mut Vec<u8>, part: &[u8]) -> Result<(), LineError> {
+    let bytes = line.len() + part.len();
+    let why = if bytes > LINE_MAX_BYTES {
+        LineError::Long
+    } else if line.try_reserve(part.len()).is_err() {
+        LineError::Memory(bytes)
+    } else {
+        line.extend_from_slice(part);
+        return Ok(());
+    };
+    line.truncate(BEGINNING_BYTES);
+    Err(why)
 }
 
 /// The record, if its key is one.
@@ -381,6 +425,21 @@ mod tests {
             error.starts_with("line 1: the name \"kee\" is not known here: known are key, key_hex"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn rest_of_a_line_that_is_too_long_is_no_record() {
+        let long = std::iter::repeat_n(b'x', LINE_MAX_BYTES).chain(*b"a\tb\nkey\tvalue\n");
+        let long: Vec<u8> = long.collect();
+        let mut records = Records::new(io::BufReader::new(&long[..]), Format::Tsv);
+        assert!(
+            records.next().unwrap().unwrap_err().to_string().starts_with("line 1: it is longer than 64 MiB")
+        );
+        assert_eq!(records.text().len(), BEGINNING_BYTES);
+        assert!(records.bytes() < LINE_MAX_BYTES as u64 + 4);
+        let next = records.next().unwrap().unwrap();
+        assert_eq!((next.key, records.line(), records.bytes()), (b"key".to_vec(), 2, long.len() as u64));
+        assert!(records.next().is_none());
     }
 
     #[test]

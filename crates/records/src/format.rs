@@ -32,6 +32,18 @@ impl FileFormat {
         }
     }
 
+    /// As the command line has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unicode => "unicode",
+            Self::Jsonl => "jsonl",
+            Self::Tsv => "tsv",
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+        }
+    }
+
     /// The format of lines that this is; none for CSV and Parquet.
     #[must_use]
     pub const fn of_lines(self) -> Option<Format> {

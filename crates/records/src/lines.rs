@@ -36,6 +36,11 @@ impl Source for LineSource {
         }))
     }
 
+    fn skip_rest(&mut self) -> Result<(), SourceError> {
+        let place = self.place();
+        self.lines.skip_rest().map_err(|source| SourceError::Io { place, source })
+    }
+
     fn place(&self) -> Place {
         Place::Line(self.lines.line())
     }

@@ -67,6 +67,14 @@ pub trait Source {
     /// The next record; none at the end. After [`SourceError::Record`] there may be more.
     fn next_record(&mut self) -> Option<Result<Record, SourceError>>;
 
+    /// Reads what is left of a record that was too long to be read whole, so that the position is behind it.
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    fn skip_rest(&mut self) -> Result<(), SourceError> {
+        Ok(())
+    }
+
     /// Where the record is that was read last.
     fn place(&self) -> Place;
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
 use byway_records::{Encoding, FileFormat};
 use clap::Args;
 
@@ -91,7 +92,29 @@ impl Columns {
     }
 }
 
-fn parse_delimiter(text: &str) -> Result<u8, String> {
+impl Columns {
+    /// Refuses options that mean nothing to files of a format.
+    ///
+    /// # Errors
+    /// Options of columns for lines, and of CSV for Parquet.
+    pub fn ensure_for(&self, format: FileFormat) -> Result<()> {
+        let (is_csv, has_columns) = (format == FileFormat::Csv, format.of_lines().is_none());
+        let wrong = [
+            ("--key", self.key.is_some(), has_columns),
+            ("--value", self.value.is_some(), has_columns),
+            ("--key-encoding", self.key_encoding.is_some(), has_columns),
+            ("--value-encoding", self.value_encoding.is_some(), has_columns),
+            ("--columns", self.columns.is_some(), is_csv),
+            ("--delimiter", self.delimiter.is_some(), is_csv),
+        ];
+        match wrong.into_iter().find(|(_, is_said, is_of_use)| *is_said && !is_of_use) {
+            Some((option, ..)) => bail!("{option} is not for {}: name another --format", format.name()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
     match text.as_bytes() {
         _ if matches!(text, "tab" | "\\t") => Ok(b'\t'),
         [one] if one.is_ascii() && !matches!(one, b'"' | b'\n' | b'\r') => Ok(*one),

@@ -8,20 +8,21 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result, bail, ensure};
-use byway::{Identity, Namespace};
+use byway::{Identity, Kv, Namespace};
 use byway_console::files;
 use byway_console::records::to_hex;
-use byway_records::{Place, Position};
+use byway_records::{Place, Position, Source};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::import_last::LastStored;
 use super::kv_import::format_of;
 use crate::args;
 
 /// Version of the state file.
 const VERSION: u32 = 1;
-/// Bytes at the beginning of a file that identify it.
-const HEAD_BYTES: u64 = 64 * 1024;
+/// Bytes at either end of a file, and before a point, that identify it.
+const PART_BYTES: u64 = 64 * 1024;
 
 /// What an import has done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,8 +49,8 @@ struct BadFile {
 struct SourceFile {
     bytes: u64,
     modified_ns: u128,
-    /// Of its first 64 KiB.
-    head_sha256: String,
+    /// Of its first and its last 64 KiB.
+    ends_sha256: String,
 }
 
 /// Where records go.
@@ -70,7 +71,11 @@ struct State {
     options: String,
     /// Everything before is stored and durable.
     position: Position,
+    /// Of the 64 KiB of the file before the position; 0 bytes in Parquet.
+    before_sha256: String,
     counts: Counts,
+    /// Of records of this import; none where no run of it has stored one.
+    last: Option<LastStored>,
     /// Made by this import; none where no run of it has left records out.
     #[serde(default)]
     skip_bad: Option<BadFile>,
@@ -82,22 +87,32 @@ pub struct StateFile {
     state: State,
     /// Whether an earlier run has written it.
     goes_on: bool,
+    source: PathBuf,
 }
 
 impl SourceFile {
     fn of(path: &Path) -> Result<Self> {
         let about = path.metadata().map_err(|cause| files::refused("open", path, cause))?;
         ensure!(about.is_file(), "{} is a stream: an import can be resumed of a file alone", path.display());
-        let file = File::open(path).map_err(|cause| files::refused("open", path, cause))?;
-        let mut head = Vec::new();
-        file.take(HEAD_BYTES).read_to_end(&mut head).with_context(|| format!("read {}", path.display()))?;
         let modified = about.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(Self {
-            bytes: about.len(),
-            modified_ns: modified.as_nanos(),
-            head_sha256: to_hex(Sha256::digest(&head).as_slice()),
-        })
+        let ends = sha256_of(path, &[PART_BYTES.min(about.len()), about.len()])?;
+        Ok(Self { bytes: about.len(), modified_ns: modified.as_nanos(), ends_sha256: ends })
     }
+}
+
+/// The sum of 64 KiB of a file before each of some places.
+fn sha256_of(path: &Path, ends: &[u64]) -> Result<String> {
+    let mut file = File::open(path).map_err(|cause| files::refused("open", path, cause))?;
+    let mut sum = Sha256::new();
+    for end in ends {
+        let bytes = PART_BYTES.min(*end);
+        let mut part = Vec::new();
+        file.seek(SeekFrom::Start(end - bytes))
+            .and_then(|_| Read::by_ref(&mut file).take(bytes).read_to_end(&mut part))
+            .map_err(|cause| files::refused("read", path, cause))?;
+        sum.update(&part);
+    }
+    Ok(to_hex(sum.finalize().as_slice()))
 }
 
 impl StateFile {
@@ -118,7 +133,9 @@ impl StateFile {
             },
             options: format!("{:?} {:?} {}", format_of(import), import.columns.of_file(), import.if_absent),
             position: Position::default(),
+            before_sha256: sha256_of(&import.file, &[0])?,
             counts: Counts::default(),
+            last: None,
             skip_bad: None,
         };
         let (state, goes_on) = match std::fs::read(&path) {
@@ -126,7 +143,22 @@ impl StateFile {
             Err(error) if error.kind() == ErrorKind::NotFound => (state, false),
             Err(cause) => return Err(files::refused("read", &path, cause)),
         };
-        Ok(Some(Self { path, state, goes_on }))
+        Ok(Some(Self { path, state, goes_on, source: import.file.clone() }))
+    }
+
+    /// Refuses a device that lost, or got since, what the import stored last before its point: its other records may be gone too.
+    ///
+    /// # Errors
+    /// As [`LastStored::ensure_on`].
+    pub fn ensure_on(
+        &self,
+        kv: &mut Kv,
+        source: impl FnMut() -> Result<Box<dyn Source>>,
+        behind: u64,
+    ) -> Result<()> {
+        let Some(last) = &self.state.last else { return Ok(()) };
+        let is_there = last.ensure_on(kv, source, behind);
+        is_there.with_context(|| format!("remove {} to begin anew", self.path.display()))
     }
 
     /// Bytes of the file of records left out that the point knows of; none where no run of this import made such a file.
@@ -146,7 +178,8 @@ impl StateFile {
         }
         if !self.goes_on || self.state.skip_bad != before {
             let (position, counts) = self.point();
-            self.write(position, &counts, None)?;
+            let last = self.state.last.clone();
+            self.write(position, &counts, last, None)?;
         }
         Ok(self)
     }
@@ -156,15 +189,24 @@ impl StateFile {
         (self.state.position, self.state.counts.clone())
     }
 
-    /// Writes down that everything before a position is stored and durable, and the length of the file of records left out. A kill leaves the old state or the new one.
+    /// Writes down that everything before a position is stored and durable, the record that was stored last by this run, and the length
+    /// of the file of records left out. A kill leaves the old state or the new one.
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn write(&mut self, position: Position, counts: &Counts, bad_bytes: Option<u64>) -> Result<()> {
+    pub fn write(
+        &mut self,
+        position: Position,
+        counts: &Counts,
+        last: Option<LastStored>,
+        bad_bytes: Option<u64>,
+    ) -> Result<()> {
         if let (Some(bad), Some(bytes)) = (&mut self.state.skip_bad, bad_bytes) {
             bad.bytes = bytes;
         }
         (self.state.position, self.state.counts) = (position, counts.clone());
+        self.state.before_sha256 = sha256_of(&self.source, &[position.bytes])?;
+        self.state.last = last.or(self.state.last.take());
         files::replace(&self.path, &serde_json::to_vec(&self.state)?)
     }
 
@@ -237,14 +279,16 @@ fn beside(file: &Path) -> PathBuf {
 
 impl State {
     /// The same at the point of a state that was written down.
-    fn at_point_of(self, text: &[u8], path: &Path, file: &Path) -> Result<Self> {
-        let (shown, file) = (path.display(), file.display());
+    fn at_point_of(self, text: &[u8], path: &Path, source: &Path) -> Result<Self> {
+        let (shown, file) = (path.display(), source.display());
         let Ok(written) = serde_json::from_slice::<Self>(text) else {
             bail!("{shown} is no state of an import: remove it to begin anew, or name another by --state");
         };
         let anew = format!("remove {shown} to begin anew");
         ensure!(written.byway_import == VERSION, "{shown} is of another version of byway: {anew}");
-        ensure!(written.source == self.source, "{file} has changed since its import began: {anew}");
+        let is_same = written.source == self.source
+            && written.before_sha256 == sha256_of(source, &[written.position.bytes])?;
+        ensure!(is_same, "{file} has changed since its import began: {anew}");
         ensure!(
             written.target == self.target,
             "the import of {file} began on another device or namespace: {anew}"
@@ -253,8 +297,8 @@ impl State {
             written.options == self.options,
             "the import of {file} began with another format, columns or condition: {anew}"
         );
-        let State { position, counts, skip_bad, .. } = written;
-        Ok(Self { position, counts, skip_bad, ..self })
+        let State { position, before_sha256, counts, last, skip_bad, .. } = written;
+        Ok(Self { position, before_sha256, counts, last, skip_bad, ..self })
     }
 }
 

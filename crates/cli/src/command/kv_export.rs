@@ -41,6 +41,8 @@ struct Target {
 pub fn run(export: &args::Export, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let format = format_of(export);
     let file = export.file.as_deref().filter(|path| *path != Path::new("-"));
+    let has_encoding = export.encoding.is_none() || format.of_lines().is_none();
+    ensure!(has_encoding, "--encoding is not for {}: name another --format", format.name());
     let range = export.range.parsed()?;
     let mut kv = open_to_read(&export.device)?;
     let target = match file {

@@ -17,6 +17,7 @@ use byway_console::terminal::{Interrupt, Progress, print_done, print_if_json};
 use byway_records::{FileFormat, Input, Place, Position, Source, SourceError};
 use serde::Serialize;
 
+use super::import_last::LastStored;
 use super::import_state::{BadRecords, Counts, StateFile, ensure_distinct_files};
 use crate::{args, opened};
 
@@ -91,8 +92,9 @@ pub fn format_of(import: &args::Import) -> FileFormat {
 /// # Errors
 /// A file that cannot be read, or is not of its format.
 pub fn open(input: &FileInput<'_>, import: &args::Import, at: Position) -> Result<Box<dyn Source>> {
-    let opened = byway_records::open(input, format_of(import), &import.columns.of_file(), at);
-    opened.with_context(|| what(import))
+    let format = format_of(import);
+    import.columns.ensure_for(format).with_context(|| what(import))?;
+    byway_records::open(input, format, &import.columns.of_file(), at).with_context(|| what(import))
 }
 
 /// What an import has done.
@@ -152,6 +154,8 @@ struct Importer<'a> {
     /// Up to where every record is stored, or was skipped.
     done: Position,
     counts: Counts,
+    /// The record that was stored last.
+    last: Option<(Key, Vec<u8>)>,
     bad: Option<BadRecords>,
     state: Option<StateFile>,
     last_point: Instant,
@@ -199,11 +203,15 @@ impl<'a> Importer<'a> {
         // A file that cannot be read is said before a device is opened.
         let source = open(&input, import, Position::default())?;
         let device = opened::open(&import.device.uri()).with_context(|| what(import))?;
-        let kv = device.kv(None).with_context(|| what(import))?;
+        let mut kv = device.kv(None).with_context(|| what(import))?;
         let namespace = device.namespace(kv.nsid())?;
         let state = StateFile::of(import, device.identity(), &namespace)?;
         let (point, counts) = state.as_ref().map(StateFile::point).unwrap_or_default();
-        let source = if point == Position::default() { source } else { open(&input, import, point)? };
+        let behind = || open(&input, import, point);
+        if let Some(state) = &state {
+            state.ensure_on(&mut kv, behind, POINT_RECORDS + STORED_AT_ONCE as u64)?;
+        }
+        let source = if point == Position::default() { source } else { behind()? };
         let bad = import.skip_bad.as_deref().map(|path| {
             let kept_bytes = state.as_ref().map(|state| state.bad_bytes(path)).transpose()?.flatten();
             BadRecords::open(path, kept_bytes)
@@ -224,6 +232,7 @@ impl<'a> Importer<'a> {
             waiting_bytes,
             done: point,
             counts,
+            last: None,
             bad,
             state,
             last_point,
@@ -278,6 +287,7 @@ impl<'a> Importer<'a> {
             return Err(error.into());
         };
         bad.add(*place, why, text)?;
+        self.source.skip_rest()?;
         self.counts.skipped += 1;
         self.done = self.source.position();
         self.pause()
@@ -285,27 +295,32 @@ impl<'a> Importer<'a> {
 
     /// Stores the records that wait, in their order.
     fn store(&mut self) -> Result<()> {
-        let waiting = std::mem::take(&mut self.waiting);
+        let mut waiting = std::mem::take(&mut self.waiting);
         self.waiting_keys.clear();
         self.waiting_bytes = 0;
-        let Some(last) = waiting.last() else { return Ok(()) };
         let pairs = waiting.iter().map(|record| (record.key, record.value.as_slice()));
         if !self.import.if_absent && self.kv.put_many(pairs).is_ok() {
             self.counts.stored += waiting.len() as u64;
-            self.done = last.end;
+            if let Some(record) = waiting.pop() {
+                self.done = record.end;
+                self.last = Some((record.key, record.value));
+            }
         } else {
             // One by one, to find the record that is refused.
-            waiting.iter().try_for_each(|record| self.store_one(record))?;
+            waiting.drain(..).try_for_each(|record| self.store_one(record))?;
         }
         self.waiting = waiting;
         self.waiting.clear();
         Ok(())
     }
 
-    fn store_one(&mut self, record: &Waiting) -> Result<()> {
+    fn store_one(&mut self, record: Waiting) -> Result<()> {
         let options = StoreOptions::NONE.must_not_exist(self.import.if_absent);
         match self.kv.put_if(record.key.as_bytes(), &record.value, options) {
-            Ok(()) => self.counts.stored += 1,
+            Ok(()) => {
+                self.counts.stored += 1;
+                self.last = Some((record.key, record.value));
+            }
             Err(error) if error.kind() == ErrorKind::KeyExists => self.counts.kept += 1,
             Err(error) => match &mut self.bad {
                 Some(bad) if is_of_the_record(error.kind()) => {
@@ -325,7 +340,8 @@ impl<'a> Importer<'a> {
         let bad_bytes = self.bad.as_mut().map(BadRecords::flush).transpose()?;
         if let Some(state) = &mut self.state {
             flush(&mut self.kv)?;
-            state.write(self.done, &self.counts, bad_bytes)?;
+            let last = self.last.as_ref().map(|(key, value)| LastStored::of(key.as_bytes(), value));
+            state.write(self.done, &self.counts, last, bad_bytes)?;
         }
         (self.last_point, self.last_point_records) = (Instant::now(), self.done.records);
         Ok(())

@@ -12,6 +12,7 @@ pub mod enumerate;
 pub mod erase;
 pub mod feature;
 pub mod identify;
+mod import_last;
 mod import_state;
 pub mod info;
 mod info_blocks;

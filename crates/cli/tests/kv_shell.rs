@@ -166,6 +166,26 @@ fn results_are_json_or_hexadecimal_where_that_is_set() {
     assert!(error.contains(" ms)"), "{error}");
 }
 
+#[test]
+fn script_whose_output_nobody_reads_fails_where_commands_are_left() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    for (text, code) in [("put a 1\nput b 1\n", 2), ("put a 1\n", 0)] {
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("byway"))
+            .args(["kv", "shell", &uri])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), error.is_empty()), (Some(code), code == 0), "{error}");
+    }
+}
+
 /// A shell on a pseudo-terminal, which script(1) makes.
 struct Terminal {
     child: Child,
@@ -291,6 +311,21 @@ fn ctrl_c_ends_a_command_that_runs_and_the_shell_goes_on() {
     terminal.awaits("byway> ");
     terminal.types("\x04");
     assert!(terminal.ends());
+}
+
+#[test]
+fn lines_that_are_pasted_are_commands_of_their_own() {
+    if !byway_conformance::skips::has("script", "lines_that_are_pasted_are_commands_of_their_own") {
+        return;
+    }
+    let image = Image::new(&[]);
+    let mut terminal = Terminal::new(&image.uri(""), &image.dir.path().join("state"));
+    terminal.types("\x1b[200~put a 1\nput b 2\x1b[201~\r");
+    terminal.awaits("OK\r\nOK\r\n");
+    terminal.awaits("byway> ");
+    terminal.types("quit\r");
+    assert!(terminal.ends());
+    assert_eq!(said(&["kv", "get", &image.uri(""), "b"]), "2");
 }
 
 #[test]

@@ -40,8 +40,10 @@ pub fn run(shell: &args::Shell, out: &mut impl Write, interrupt: &Interrupt) -> 
         let file = shell.file.as_deref().unwrap_or(Path::new("-"));
         script.lines(BufReader::new(files::open(file, interrupt)?), out, interrupt)?;
     } else {
-        for command in &shell.command {
-            if script.command(command, || "-c".to_owned(), out, interrupt)? == Then::Quit {
+        let mut commands = shell.command.iter().peekable();
+        while let Some(command) = commands.next() {
+            let then = script.command(command, || "-c".to_owned(), out, interrupt);
+            if ensure_read(then, commands.peek().is_some())? == Then::Quit {
                 break;
             }
         }
@@ -75,12 +77,12 @@ impl Script<'_> {
                 LINE_MAX_BYTES >> 20
             );
             let then = match std::str::from_utf8(&text) {
-                Ok(line) => self.command(line.trim_end_matches(['\n', '\r']), place, out, interrupt)?,
+                Ok(line) => self.command(line.trim_end_matches(['\n', '\r']), place, out, interrupt),
                 Err(_) => {
-                    self.ended(Err(anyhow!("it is no text (UTF-8): write other bytes as \"\\x00\"")), place)?
+                    self.ended(Err(anyhow!("it is no text (UTF-8): write other bytes as \"\\x00\"")), place)
                 }
             };
-            if then == Then::Quit {
+            if ensure_read(then, !from.fill_buf()?.is_empty())? == Then::Quit {
                 break;
             }
         }
@@ -135,6 +137,17 @@ fn ensure_committed(session: &Session<'_>) -> Result<()> {
             "the batch was not committed: nothing of its {} is stored",
             counted(waiting as u64, "change")
         )),
+    }
+}
+
+/// What a command ended in. That nobody reads the output is an error of a script where commands are left.
+fn ensure_read(then: Result<Then>, are_left: bool) -> Result<Then> {
+    match then {
+        Err(error) if are_left && is_closed(&error) => {
+            // Not as its cause: a closed output alone is no error of a command.
+            Err(anyhow!("{error}: nobody reads the output any more; the commands behind it were not done"))
+        }
+        then => then,
     }
 }
 

@@ -95,17 +95,34 @@ pub fn run(
         {
             history.add(&line)?;
         }
-        let then = session.borrow_mut().line(&line, out);
-        out.flush()?;
-        // A signal ended the command, and not the shell.
-        interrupt.forget();
-        match then {
-            Ok(Then::GoOn) => {}
-            Ok(Then::Quit) => break,
-            Err(error) => note!("byway: {}", super::sentence(&error)),
+        if pasted(&session, &line, out, interrupt)? == Then::Quit {
+            break;
         }
     }
     super::ensure_committed(&session.borrow())
+}
+
+/// Does the commands of what was typed or pasted, a line each. An error, or a signal, ends them and not the shell.
+fn pasted(
+    session: &RefCell<Session<'_>>,
+    lines: &str,
+    out: &mut impl Write,
+    interrupt: &Interrupt,
+) -> Result<Then> {
+    for line in lines.lines() {
+        let then = session.borrow_mut().line(line, out);
+        out.flush()?;
+        interrupt.forget();
+        match then {
+            Ok(Then::GoOn) => {}
+            Ok(Then::Quit) => return Ok(Then::Quit),
+            Err(error) => {
+                note!("byway: {}", super::sentence(&error));
+                break;
+            }
+        }
+    }
+    Ok(Then::GoOn)
 }
 
 /// The file of lines that were typed.

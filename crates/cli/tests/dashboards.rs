@@ -48,8 +48,10 @@ fn read(name: &str) -> String {
 }
 
 fn live_view() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../byway/src/serve/metrics/page/page.js");
-    std::fs::read_to_string(path).unwrap()
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../byway/src/serve/metrics/page");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let scripts = files.filter(|path| path.extension().is_some_and(|kind| kind == "js"));
+    scripts.map(|path| std::fs::read_to_string(path).unwrap()).collect()
 }
 
 fn dashboard() -> Value {

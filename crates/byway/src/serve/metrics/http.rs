@@ -200,7 +200,7 @@ impl Worker {
                 Asked::Part => return Ok(Goes::Away),
                 Asked::Figures { head_only } => self.figures(head_only),
                 Asked::Root { head_only } => request::root(head_only),
-                Asked::Refused(refusal) => refusal.answer(),
+                Asked::Refused { why, head_only } => why.answer(head_only),
             };
             visitor.answer = Some(Answer { bytes, sent: 0, drained: 0 });
         }
@@ -215,7 +215,7 @@ impl Worker {
         }
         match &self.figures {
             Some((_, text)) => request::figures(text, head_only),
-            None => Refusal::Unavailable.answer(),
+            None => Refusal::Unavailable.answer(head_only),
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) enum Asked {
     /// `GET /`: the live view.
     Root { head_only: bool },
     /// Something else.
-    Refused(Refusal),
+    Refused { why: Refusal, head_only: bool },
 }
 
 /// Why there is no answer to a request.
@@ -47,10 +47,10 @@ impl Refusal {
         }
     }
 
-    /// The answer.
-    pub fn answer(self) -> Vec<u8> {
+    /// The answer; without its text where the request was for the head alone.
+    pub fn answer(self, head_only: bool) -> Vec<u8> {
         let allow = if self == Self::MethodNotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
-        answer(self.line(), "text/plain; charset=utf-8", allow, &format!("{}\n", self.line()), false)
+        answer(self.line(), "text/plain; charset=utf-8", allow, &format!("{}\n", self.line()), head_only)
     }
 }
 
@@ -62,22 +62,26 @@ pub(super) fn parse(received: &[u8]) -> Asked {
         Ok(httparse::Status::Complete(_)) => of_head(&request),
         Ok(httparse::Status::Partial) if received.len() < HEAD_MAX_BYTES => Asked::Part,
         Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-            Asked::Refused(Refusal::HeadTooLarge)
+            refused(Refusal::HeadTooLarge)
         }
-        Err(_) => Asked::Refused(Refusal::BadRequest),
+        Err(_) => refused(Refusal::BadRequest),
     }
+}
+
+const fn refused(why: Refusal) -> Asked {
+    Asked::Refused { why, head_only: false }
 }
 
 fn of_head(request: &httparse::Request<'_, '_>) -> Asked {
     let head_only = match request.method {
         Some("GET") => false,
         Some("HEAD") => true,
-        _ => return Asked::Refused(Refusal::MethodNotAllowed),
+        _ => return refused(Refusal::MethodNotAllowed),
     };
     match request.path.and_then(|target| target.split('?').next()) {
         Some(PATH) => Asked::Figures { head_only },
         Some("/") => Asked::Root { head_only },
-        _ => Asked::Refused(Refusal::NotFound),
+        _ => Asked::Refused { why: Refusal::NotFound, head_only },
     }
 }
 
@@ -148,23 +152,26 @@ mod tests {
             ("GET /metrics HTTP/1.1\r\nHost: a\r\n", Asked::Part),
             ("", Asked::Part),
             ("GET", Asked::Part),
-            ("GET /metric HTTP/1.1\r\n\r\n", Asked::Refused(Refusal::NotFound)),
-            ("POST /metrics HTTP/1.1\r\n\r\n", Asked::Refused(Refusal::MethodNotAllowed)),
-            ("GET /metrics HTTP/2\r\n\r\n", Asked::Refused(Refusal::BadRequest)),
-            ("GET /metrics\r\n\r\n", Asked::Refused(Refusal::BadRequest)),
-            ("\u{16}\u{3}\u{1}", Asked::Refused(Refusal::BadRequest)),
+            ("GET /metric HTTP/1.1\r\n\r\n", refused(Refusal::NotFound)),
+            ("POST /metrics HTTP/1.1\r\n\r\n", refused(Refusal::MethodNotAllowed)),
+            ("GET /metrics HTTP/2\r\n\r\n", refused(Refusal::BadRequest)),
+            ("GET /metrics\r\n\r\n", refused(Refusal::BadRequest)),
+            ("\u{16}\u{3}\u{1}", refused(Refusal::BadRequest)),
         ] {
             assert_eq!(parse(request.as_bytes()), asked, "{request:?}");
         }
-        assert_eq!(parse(&vec![b'A'; HEAD_MAX_BYTES]), Asked::Refused(Refusal::HeadTooLarge));
+        assert_eq!(parse(&vec![b'A'; HEAD_MAX_BYTES]), refused(Refusal::HeadTooLarge));
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
-        assert_eq!(parse(many.as_bytes()), Asked::Refused(Refusal::HeadTooLarge));
+        assert_eq!(parse(many.as_bytes()), refused(Refusal::HeadTooLarge));
     }
 
     #[test]
     fn an_answer_to_head_has_the_length_and_no_body() {
         let (whole, head) = (figures("a 1\n", false), figures("a 1\n", true));
         assert!(whole.starts_with(&head) && whole.ends_with(b"\r\n\r\na 1\n"));
+        let missing = parse(b"HEAD /a HTTP/1.1\r\n\r\n");
+        assert_eq!(missing, Asked::Refused { why: Refusal::NotFound, head_only: true });
+        assert!(Refusal::NotFound.answer(true).ends_with(b"Connection: close\r\n\r\n"));
         let said = String::from_utf8_lossy(&head);
         assert!(said.contains("Content-Length: 4\r\n") && said.contains("version=0.0.4"), "{said}");
     }

@@ -9,7 +9,14 @@ use sha2::{Digest, Sha256};
 
 const HTML: &str = include_str!("page.html");
 const CSS: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+/// One script, in the order in which its parts build on each other.
+const SCRIPT: &str = concat!(
+    include_str!("reading.js"),
+    include_str!("intervals.js"),
+    include_str!("drawing.js"),
+    include_str!("tables.js"),
+    include_str!("page.js"),
+);
 
 /// The page, and the headers that go with it.
 pub(super) struct Page {

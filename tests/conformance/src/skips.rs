@@ -12,6 +12,19 @@ pub fn has(tool: &str, test: &str) -> bool {
     there
 }
 
+/// The browser that pages are opened in; none where there is none, with the test named among those that were skipped.
+pub fn chromium(test: &str) -> Option<&'static str> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let is_there = |name: &&str| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    let found = names.into_iter().find(is_there);
+    if found.is_none() {
+        skip(test, "chromium is not installed");
+    }
+    found
+}
+
 /// Names a test as skipped.
 pub fn skip(test: &str, why: &str) {
     eprintln!("skipped {test}: {why}");

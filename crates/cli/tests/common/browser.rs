@@ -41,12 +41,7 @@ pub struct Browser {
 impl Browser {
     /// Starts one; `None`, with the test named as skipped, where there is none.
     pub fn start(test: &str) -> Option<Self> {
-        let names = ["chromium", "chromium-browser", "google-chrome"];
-        let found = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
-        let Some(name) = found else {
-            byway_conformance::skips::skip(test, "chromium is not installed");
-            return None;
-        };
+        let name = byway_conformance::skips::chromium(test)?;
         let profile = tempfile::tempdir().unwrap();
         let mut child = Command::new("sh")
             .args(["-c", SHELL, "sh", name])

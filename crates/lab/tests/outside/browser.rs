@@ -1,9 +1,9 @@
 //! The report in a browser: no console error, every plot drawn.
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use crate::common::{json_lines, said};
-use byway_conformance::skips::skip;
+use byway_conformance::skips::chromium;
 
 /// Reads the content of each figure from the page once it is laid out.
 const PROBE: &str = r#"<script>
@@ -25,13 +25,6 @@ addEventListener('load', () => {
   document.body.append(probe);
 });
 </script>"#;
-
-fn browser() -> Option<&'static str> {
-    ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
-        let asked = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        asked.is_ok_and(|status| status.success())
-    })
-}
 
 fn open(browser: &str, page: &Path, profile: &Path) -> Output {
     Command::new(browser)
@@ -62,9 +55,7 @@ fn console(output: &Output) -> Vec<String> {
 
 #[test]
 fn every_plot_is_drawn_and_the_console_is_silent() {
-    let Some(browser) = browser() else {
-        return skip("every_plot_is_drawn_and_the_console_is_silent", "chromium is not installed");
-    };
+    let Some(browser) = chromium("every_plot_is_drawn_and_the_console_is_silent") else { return };
     let dir = tempfile::tempdir().unwrap();
     let records = dir.path().join("UnicodeData.txt");
     std::fs::write(&records, "0041;LATIN CAPITAL LETTER A;Lu\n1F600;GRINNING FACE;So\n").unwrap();
@@ -94,9 +85,7 @@ fn every_plot_is_drawn_and_the_console_is_silent() {
 
 #[test]
 fn a_console_error_would_be_seen() {
-    let Some(browser) = browser() else {
-        return skip("a_console_error_would_be_seen", "chromium is not installed");
-    };
+    let Some(browser) = chromium("a_console_error_would_be_seen") else { return };
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("bad.html");
     std::fs::write(&page, "<script>console.error('seen')</script><script>nothing()</script>").unwrap();

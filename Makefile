@@ -1,5 +1,5 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo dist docs performance test test-dist test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c uninstall clean
+.PHONY: all demo dist docs performance test test-bare test-dist test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c uninstall clean
 
 PREFIX ?= /usr/local
 # Where cargo puts what it builds; tools/dist builds for a target of its own.
@@ -30,6 +30,10 @@ dist:
 # The packages tried on bare Debian systems, by apt, pip and the crates' own projects. As root, after `make dist`.
 test-dist:
 	tools/dist/test.sh
+
+# The two commands of the README, and all blocks of README and tutorials, on a bare Debian system. As root.
+test-bare:
+	tools/bare.sh
 
 # The documentation site in target/site, from docs: links checked, and its search tried in a browser.
 docs:

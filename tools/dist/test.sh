@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/dist/common.sh
+. tools/tree.sh
 
 DIST=$PWD/target/dist
 WORK=$DIST/work/test
@@ -25,32 +26,17 @@ try() {
     fi
 }
 
-# The bare system, fetched once: apt and what every Debian has.
-bare() {
-    [ -s "$BARE" ] || { need mmdebstrap mmdebstrap && mmdebstrap --quiet --variant=minbase bookworm "$BARE.new" "$(mirror)" && mv "$BARE.new" "$BARE"; }
-}
-
 # tree NAME: a bare system of that name with the packages in /dist.
 tree() {
-    bare
-    rm -rf "${WORK:?}/$1"
-    mkdir -p "$WORK/$1"
-    tar -xf "$BARE" -C "$WORK/$1"
+    bare_system "$BARE"
+    unpack_system "$BARE" "$WORK/$1"
     mkdir "$WORK/$1/dist"
     cp "$DIST"/*.deb "$DIST"/*.whl "$WORK/$1/dist/"
-    cp /etc/resolv.conf "$WORK/$1/etc/resolv.conf"
 }
 
-# inside TREE COMMAND: a shell command there, as root, with processes and /dev/shm of its own.
+# inside NAME COMMAND: a shell command in such a system, as root.
 inside() {
-    unshare --mount --pid --fork --kill-child -- sh -ec '
-        mount --make-rprivate /
-        mount -t proc proc "$1/proc"
-        mount --bind /dev "$1/dev"
-        mkdir -p "$1/dev/shm" && mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
-        mount -t tmpfs -o mode=755 tmpfs "$1/run"
-        exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 sh -ec "$2"
-    ' sh "$WORK/$1" "$2"
+    in_system "$WORK/$1" "$2"
 }
 
 APT="apt-get -qq -o Dpkg::Use-Pty=0 -o APT::Sandbox::User=root --no-install-recommends -y"

@@ -1,0 +1,30 @@
+# Sourced by scripts that try things on bare Debian systems: minimal ones (apt and what every Debian has), in folders, entered by chroot.
+# As root; need.sh comes before it.
+
+# bare_system FILE: a bare system as an archive, fetched if it is not there.
+bare_system() {
+    [ -s "$1" ] || { need mmdebstrap mmdebstrap && mmdebstrap --quiet --variant=minbase bookworm "$1.new" "$(mirror)" && mv "$1.new" "$1"; }
+}
+
+# unpack_system FILE TREE: such a system in a new folder, which asks for names as this machine does.
+unpack_system() {
+    rm -rf "$2"
+    mkdir -p "$2"
+    tar -xf "$1" -C "$2"
+    cp /etc/resolv.conf "$2/etc/resolv.conf"
+}
+
+# in_system TREE COMMAND [FOLDER...]: a shell command there, as root, with processes and /dev/shm of its own, and with folders of this machine.
+in_system() {
+    unshare --mount --pid --fork --kill-child -- sh -ec '
+        tree=$1 command=$2
+        shift 2
+        mount --make-rprivate /
+        mount -t proc proc "$tree/proc"
+        mount --bind /dev "$tree/dev"
+        mkdir -p "$tree/dev/shm" && mount -t tmpfs -o mode=1777 tmpfs "$tree/dev/shm"
+        mount -t tmpfs -o mode=755 tmpfs "$tree/run"
+        for folder; do mkdir -p "$tree$folder" && mount --bind "$folder" "$tree$folder"; done
+        exec chroot "$tree" env -i PATH="${BARE_PATH:-}/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 sh -ec "$command"
+    ' sh "$@"
+}

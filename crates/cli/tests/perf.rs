@@ -152,6 +152,17 @@ fn bytes_of_gets_are_those_of_the_values() {
 }
 
 #[test]
+fn reads_of_blocks_that_were_never_written_are_told() {
+    let image = Image::new(&["nvm:16M"]);
+    let uri = image.uri("");
+    let read = ["--rw", "randread", "--count", "100"];
+    assert_eq!(measured(&uri, &read)["unwritten_bytes"], 16 << 20);
+    assert!(said(&[&["perf", &uri], &read[..]].concat()).contains("16 MiB of the range were never written"));
+    measured(&uri, &["--rw", "write", "--bs", "64K", "--count", "256"]);
+    assert_eq!(measured(&uri, &read)["unwritten_bytes"], Value::Null);
+}
+
+#[test]
 fn the_page_cache_is_reported_bypassed_and_dropped() {
     let image = Image::new(&["nvm:16M"]);
     let path = image.file("blocks", &vec![0; 1 << 20]);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use byway::{Backend, Device};
 use byway_console::failure::No;
+use byway_console::size;
 use byway_console::table::{self, Table};
 use byway_console::terminal::{Interrupt, Interrupted, print_json};
 use byway_perf::{Job, JobFile, Latency, Measured, OfThread, Plan, Row, What};
@@ -45,6 +46,9 @@ struct Report {
     invalidated: bool,
     #[serde(skip)]
     cache_note: Option<String>,
+    /// Of the range that is read, at least.
+    #[serde(skip_serializing_if = "is_zero")]
+    unwritten_bytes: u64,
     depth: u32,
     seed: u64,
     interrupted: bool,
@@ -272,6 +276,7 @@ impl Report {
             cache: plan.cache.name(),
             invalidated: plan.invalidate,
             cache_note: plan.cache.note(plan.device.as_embedded().is_some(), plan.invalidate),
+            unwritten_bytes: plan.unwritten_bytes(),
             depth: plan.depth,
             seed: plan.seed,
             interrupted: measured.was_interrupted,
@@ -329,6 +334,13 @@ impl fmt::Display for Report {
         writeln!(f, "{} on {uri} by {}, {:.2} s", self.named, self.backend, self.total.seconds)?;
         if let Some(note) = &self.cache_note {
             writeln!(f, "{note}")?;
+        }
+        if self.unwritten_bytes > 0 {
+            let unwritten = size::human(self.unwritten_bytes);
+            writeln!(
+                f,
+                "{unwritten} of the range were never written: reads there find nothing in flash (--rw write fills it)"
+            )?;
         }
         let mut table = Table::new(&["", "ops", "rate", "MiB/s", "mean", "p50", "p99", "p99.9", "max"]);
         self.total.push_to("all", &mut table);

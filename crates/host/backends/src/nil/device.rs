@@ -71,7 +71,7 @@ impl Backend for Nil {
     fn namespaces(&self) -> Result<Vec<Namespace>> {
         let kind = NamespaceKind::Nvm { lba_bytes: LBA_BYTES, blocks: self.blocks };
         let size_bytes = self.blocks * u64::from(LBA_BYTES);
-        Ok(vec![Namespace { nsid: Nsid::FIRST, kind, size_bytes, used_bytes: 0, nguid: [0; 16] }])
+        Ok(vec![Namespace { nsid: Nsid::FIRST, kind, size_bytes, used_bytes: size_bytes, nguid: [0; 16] }])
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer> {

@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, Default, Args)]
 pub struct LogSettings {
     /// Write logs in fio's format of each thread N: PREFIX_lat.N.log (nanoseconds), PREFIX_bw.N.log (KiB a second) and
-    /// PREFIX_iops.N.log. Averages of intervals, unless --log-avg-ms is 0.
+    /// PREFIX_iops.N.log. Averages of intervals, unless --log-avg-ms is 0. As in fio, files of these names are replaced.
     #[arg(help_heading = OUTPUT, long, value_name = "PREFIX")]
     pub log: Option<String>,
     /// Write PREFIX_lat.N.log alone.

@@ -160,6 +160,32 @@ fn closed_output_pipe_is_no_error() {
 }
 
 #[test]
+fn completions_offer_commands_in_bash_and_fish() {
+    let dir = tempfile::tempdir().unwrap();
+    for (shell, asks) in [
+        (
+            "bash",
+            r#"source "$0"; COMP_WORDS=(byway kv ""); COMP_CWORD=2; _byway byway "" kv; printf '%s\n' "${COMPREPLY[@]}""#,
+        ),
+        ("fish", r#"source $argv[1]; complete -C "byway kv ""#),
+    ] {
+        if !byway_conformance::skips::has(shell, "completions_offer_commands_in_bash_and_fish") {
+            continue;
+        }
+        let file = dir.path().join(shell);
+        std::fs::write(&file, said(&["gen", "completions", shell])).unwrap();
+        let output = std::process::Command::new(shell).arg("-c").arg(asks).arg(&file).output().unwrap();
+        let offered = String::from_utf8(output.stdout).unwrap();
+        for command in ["put", "delete-range", "import"] {
+            assert!(
+                offered.lines().any(|line| line.split('\t').next() == Some(command)),
+                "{shell}: {offered}"
+            );
+        }
+    }
+}
+
+#[test]
 fn every_command_has_help_with_an_example() {
     for command in [
         vec!["create"],

@@ -100,7 +100,8 @@ fn shallow_queue_caps_defaults_and_refuses_an_exact_depth() {
             assert_eq!(noted(&perf), of_uri);
             let header = said(&perf);
             let depth = if asked { mqes } else { 1 };
-            assert!(header.contains(&format!("depth {depth}, ")) && !header.contains("500"), "{header}");
+            // The port may have any digits.
+            assert!(header.contains(&format!("depth {depth}, ")) && !header.contains("=500"), "{header}");
             assert_eq!(noted(&["kv", "put", &uri, "key", "value"]), of_uri);
             assert_eq!(noted(&["kv", "get", &uri, "key"]), of_uri);
             assert_eq!(said(&["kv", "get", &uri, "key"]), "value");

@@ -3,7 +3,7 @@
 
 # bare_system FILE: a bare system as an archive, fetched if it is not there.
 bare_system() {
-    [ -s "$1" ] || { need mmdebstrap mmdebstrap && mmdebstrap --quiet --variant=minbase bookworm "$1.new" "$(mirror)" && mv "$1.new" "$1"; }
+    [ -s "$1" ] || { need mmdebstrap mmdebstrap && mmdebstrap --quiet --format=tar --variant=minbase bookworm "$1.new" "$(mirror)" && mv "$1.new" "$1"; }
 }
 
 # unpack_system FILE TREE: such a system in a new folder, which asks for names as this machine does.

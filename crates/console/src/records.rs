@@ -73,11 +73,18 @@ pub enum RecordError {
 
 /// Why a line could not be read.
 enum LineError {
+    /// What reading the file failed with.
     Io(io::Error),
     /// Longer than [`LINE_MAX_BYTES`].
     Long,
-    /// The process cannot have memory for so many bytes of it.
+    /// Memory for so many bytes of it could not be had.
     Memory(usize),
+}
+
+impl From<io::Error> for LineError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 /// The records of a file, one after another.
@@ -87,7 +94,7 @@ pub struct Records<R> {
     line: u64,
     bytes: u64,
     text: Vec<u8>,
-    /// Whether the line that was read last is not read to its end.
+    /// Whether the rest of a line that is too long is unread.
     has_rest: bool,
 }
 
@@ -148,13 +155,11 @@ impl<R: BufRead> Records<R> {
     /// Reads up to the end of a line, or of the file. Of a line that is too long only a beginning is read, and kept.
     fn fill_line(&mut self) -> Result<(), LineError> {
         loop {
-            let part = next_part(&mut self.from).map_err(LineError::Io)?;
-            let (read, is_end) = (part.len(), part.is_empty() || part.ends_with(b"\n"));
-            if let Err(error) = append(&mut self.text, part) {
-                self.has_rest = true;
-                return Err(error);
-            }
-            self.take(read);
+            let text = &mut self.text;
+            let part = take_part(&mut self.from, |part| append(text, part));
+            let (read, is_end) =
+                part.inspect_err(|error| self.has_rest = !matches!(error, LineError::Io(_)))?;
+            self.bytes += read;
             if is_end {
                 return Ok(());
             }
@@ -167,17 +172,11 @@ impl<R: BufRead> Records<R> {
     /// Those of the file.
     pub fn skip_rest(&mut self) -> io::Result<()> {
         while self.has_rest {
-            let part = next_part(&mut self.from)?;
-            let (read, is_end) = (part.len(), part.is_empty() || part.ends_with(b"\n"));
-            self.take(read);
+            let (read, is_end) = take_part(&mut self.from, |_| Ok::<_, io::Error>(()))?;
+            self.bytes += read;
             self.has_rest = !is_end;
         }
         Ok(())
-    }
-
-    fn take(&mut self, bytes: usize) {
-        self.from.consume(bytes);
-        self.bytes += bytes as u64;
     }
 
     fn parse(&self) -> Result<Record, RecordError> {
@@ -204,16 +203,26 @@ impl<R: BufRead> Iterator for Records<R> {
     }
 }
 
-/// What is there of a line, up to its end; nothing at the end of the file.
-fn next_part(from: &mut impl BufRead) -> io::Result<&[u8]> {
-    while let Err(error) = from.fill_buf() {
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
+/// Takes what is buffered of a line, up to its end, and gives its length and whether the line, or the file, ends there. What
+/// cannot be kept is not taken.
+fn take_part<E: From<io::Error>>(
+    from: &mut impl BufRead,
+    keep: impl FnOnce(&[u8]) -> Result<(), E>,
+) -> Result<(u64, bool), E> {
+    let some = loop {
+        match from.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+            Ok(some) => break some.len(),
         }
-    }
-    let some = from.fill_buf()?;
+    };
+    let some = if some == 0 { &[] } else { from.fill_buf()? };
     let end = some.iter().position(|byte| *byte == b'\n');
-    Ok(end.map_or(some, |end| &some[..=end]))
+    let part = end.map_or(some, |end| &some[..=end]);
+    keep(part)?;
+    let (read, is_end) = (part.len(), end.is_some() || part.is_empty());
+    from.consume(read);
+    Ok((read as u64, is_end))
 }
 
 /// Adds a part of a line. Memory that cannot be had is an error, where a Vec that grows would abort.
@@ -425,6 +434,25 @@ mod tests {
             error.starts_with("line 1: the name \"kee\" is not known here: known are key, key_hex"),
             "{error}"
         );
+    }
+
+    /// A terminal: an end of file, after which there may be more.
+    struct Typed(Vec<&'static [u8]>);
+
+    impl io::Read for Typed {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let typed = self.0.pop().unwrap_or_default();
+            into[..typed.len()].copy_from_slice(typed);
+            Ok(typed.len())
+        }
+    }
+
+    #[test]
+    fn first_end_of_file_is_the_end() {
+        let typed = io::BufReader::new(Typed(vec![b"c\td\n", b"", b"a\tb\n"]));
+        let mut records = Records::new(typed, Format::Tsv);
+        assert_eq!(records.next().unwrap().unwrap().key, b"a");
+        assert!(records.next().is_none());
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) struct CsvSource {
     row: ByteRecord,
     /// Where the reader began.
     base: Position,
-    /// What the reader got before the file's bytes.
+    /// Bytes of a mark that the reader gets before the file's.
     lead_bytes: u64,
     records: u64,
     /// Lines before the record that was read last, or is read.

@@ -21,7 +21,7 @@ enum End {
 /// record begins. This counts them. It ends the last line of a file too: the end of the file then ends a record only where a quote is open.
 pub(crate) struct CsvInput {
     from: Box<dyn Read>,
-    /// What is given before the file.
+    /// A byte order mark to give before the file's bytes.
     lead: &'static [u8],
     left_bytes: u64,
     read_bytes: u64,
@@ -33,7 +33,7 @@ pub(crate) struct CsvInput {
     end: End,
 }
 
-/// What the reader leaves out where it begins.
+/// The reader leaves out one of them where it begins.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 impl CsvInput {
@@ -50,13 +50,13 @@ impl CsvInput {
         }
     }
 
-    /// The same of a file that is read from its middle on, where a byte order mark is a part of a record: the reader gets one to leave
-    /// out before it. Its bytes count as those of the file.
+    /// The same from the middle of a file, where a byte order mark is part of a record. The reader leaves one out at its beginning: it
+    /// gets one for that, whose bytes count as read.
     pub fn in_the_middle(from: Box<dyn Read>) -> Self {
         Self { lead: BYTE_ORDER_MARK, ..Self::new(from) }
     }
 
-    /// Bytes that the reader got, or is to get, before those of the file.
+    /// Length of the mark that is given before the file's bytes.
     pub const fn lead_bytes(is_in_the_middle: bool) -> u64 {
         if is_in_the_middle { BYTE_ORDER_MARK.len() as u64 } else { 0 }
     }
@@ -115,7 +115,7 @@ impl Read for CsvInput {
                 "it is longer than {most} MiB, which is the most: perhaps a quote is not closed"
             )));
         }
-        // With bytes of the file: the reader takes what is a mark alone for the end.
+        // Together with bytes of the file: a mark alone is the end of the file to the reader.
         let lead = std::mem::take(&mut self.lead);
         let (before, into) = into.split_at_mut(lead.len());
         before.copy_from_slice(lead);

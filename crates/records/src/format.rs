@@ -32,7 +32,7 @@ impl FileFormat {
         }
     }
 
-    /// As the command line has it.
+    /// The word for it on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

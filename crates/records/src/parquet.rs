@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use byway_console::records::{Record, with_a_key};
-use parquet::basic::Compression;
+use parquet::basic::{Compression, ConvertedType};
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
@@ -17,7 +17,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::{Type, TypePtr};
+use parquet::schema::types::{ColumnDescriptor, Type, TypePtr};
 use serde_json::Value;
 
 use crate::columns::{Chosen, Column, Columns};
@@ -54,6 +54,9 @@ impl ParquetSource {
         let schema = reader.metadata().file_metadata().schema_descr().root_schema_ptr();
         let names: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
         let chosen = columns.choose(&names).map_err(SourceError::File)?;
+        for column in reader.metadata().file_metadata().schema_descr().columns() {
+            ensure_read(column, &names, &chosen).map_err(SourceError::File)?;
+        }
         let rows = RowIter::from_file_into(Box::new(reader));
         let rows = rows.project(projection(&schema, &chosen)).map_err(|error| unread(&error))?;
         let mut source = Self { rows, names, chosen, row, total };
@@ -84,6 +87,19 @@ impl ParquetSource {
     }
 }
 
+/// Refuses a chosen column of a type that the library panics at.
+fn ensure_read(column: &ColumnDescriptor, names: &[String], chosen: &Chosen) -> Result<(), String> {
+    let name = column.path().parts().first().map_or("", String::as_str);
+    let is_named = |of: Column| names.get(of.index).is_some_and(|there| there == name);
+    let is_chosen = chosen.value.is_none_or(is_named) || is_named(chosen.key);
+    if column.converted_type() == ConvertedType::INTERVAL && is_chosen {
+        return Err(format!(
+            "column {name} is an INTERVAL, which is not read: name others by --key and --value"
+        ));
+    }
+    Ok(())
+}
+
 /// The columns that are read; all without one of the value.
 fn projection(schema: &TypePtr, chosen: &Chosen) -> Option<Type> {
     let value = chosen.value?;
@@ -110,9 +126,9 @@ fn bytes_of(name: &str, field: &Field, encoding: Encoding) -> Result<Vec<u8>, St
     encoding.decode(bytes).map_err(|why| format!("column {name}: {why}"))
 }
 
-/// A number with a point.
+/// A floating-point field.
 struct Float {
-    /// As the fewest decimal digits that are this number of its width.
+    /// The fewest decimal digits that are this number; of Float16, this number as a single.
     shown: String,
     value: f64,
 }
@@ -129,14 +145,34 @@ impl Float {
     }
 }
 
-/// A field as JSON, which has no way to write some numbers: as a phrase.
+/// Days from the epoch that the library has dates of, within a year (chrono: years of ±262,142).
+const DAYS_MAX: i64 = 95_000_000;
+
+/// How many days a date or time is from the epoch; none of other fields.
+fn days_of(field: &Field) -> Option<i64> {
+    const MILLIS: i64 = 24 * 60 * 60 * 1000;
+    match field {
+        Field::Date(days) => Some(i64::from(*days)),
+        Field::TimestampMillis(millis) => Some(millis / MILLIS),
+        Field::TimestampMicros(micros) => Some(micros / (1000 * MILLIS)),
+        _ => None,
+    }
+}
+
+/// A field as JSON.
+///
+/// # Errors
+/// NaN and infinity, which JSON cannot represent (RFC 8259, section 6), and dates beyond the library's, as a phrase.
 fn json_of(name: &str, field: &Field) -> Result<Value, String> {
+    if days_of(field).is_some_and(|days| !(-DAYS_MAX..=DAYS_MAX).contains(&days)) {
+        return Err(format!("column {name} is a date that cannot be shown"));
+    }
     if let Some(Float { shown, value }) = Float::of(field) {
-        // Digits of a narrow number are those of the nearest double.
+        // The digits of a single, parsed as a double: 0.1 stays 0.1.
         let number = serde_json::Number::from_f64(shown.parse().unwrap_or(value));
         return number
             .map(Value::Number)
-            .ok_or_else(|| format!("column {name} is {shown}, which JSON cannot say"));
+            .ok_or_else(|| format!("column {name} is {shown}, which JSON cannot represent"));
     }
     Ok(match field {
         Field::Group(row) => {
@@ -162,6 +198,15 @@ fn text_of(name: &str, key: &Field) -> Result<String, String> {
     })
 }
 
+/// A row for people, whatever is wrong with it.
+fn shown(row: &Row) -> String {
+    let field = |(name, field): (&String, &Field)| match json_of(name, field) {
+        Ok(value) => format!("{name}: {value}"),
+        Err(why) => why,
+    };
+    row.get_column_iter().map(field).collect::<Vec<_>>().join(", ")
+}
+
 fn unread(error: &ParquetError) -> SourceError {
     SourceError::File(format!("it cannot be read as Parquet: {}", said(error)))
 }
@@ -183,7 +228,7 @@ impl Source for ParquetSource {
         Some(self.record(&row).map_err(|why| SourceError::Record {
             place: self.place(),
             why,
-            text: row.to_string(),
+            text: shown(&row),
         }))
     }
 
@@ -285,7 +330,7 @@ mod tests {
     use super::*;
     use crate::format::FileFormat;
     use crate::source::tests::{all, goes_on_behind_each};
-    use parquet::data_type::{FloatType, Int64Type};
+    use parquet::data_type::{FixedLenByteArrayType, FloatType, Int32Type, Int64Type};
 
     fn written(pairs: &[(&[u8], &[u8])], encoding: Option<Encoding>) -> Vec<u8> {
         let mut out = Vec::new();
@@ -367,7 +412,50 @@ mod tests {
         assert_eq!(values.collect::<Vec<_>>(), [&b"0.1"[..], b"NaN", b"-inf"]);
         let rows = read(&out, &Columns { key: Some("key".into()), ..Columns::default() });
         assert_eq!(rows[0].as_ref().unwrap().value, br#"{"key":"a","value":0.1}"#);
-        assert_eq!(rows[1], Err("row 2: column value is NaN, which JSON cannot say".to_owned()));
+        assert_eq!(rows[1], Err("row 2: column value is NaN, which JSON cannot represent".to_owned()));
+    }
+
+    /// A file of one row: a key, and a field of another type.
+    fn of_one_row<T: parquet::data_type::DataType>(kind: &str, field: T::T) -> Vec<u8> {
+        let schema = format!("message m {{ required binary key (UTF8); required {kind}; }}");
+        let schema = Arc::new(parse_message_type(&schema).unwrap());
+        let mut out = Vec::new();
+        let mut file = SerializedFileWriter::new(&mut out, schema, Arc::default()).unwrap();
+        let mut group = file.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ByteArrayType>().write_batch(&["a".into()], None, None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<T>().write_batch(&[field], None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        file.close().unwrap();
+        out
+    }
+
+    #[test]
+    fn date_that_the_library_cannot_show_is_a_bad_record() {
+        for file in [
+            of_one_row::<Int32Type>("int32 value (DATE)", 100_000_000),
+            of_one_row::<Int64Type>("int64 value (TIMESTAMP_MILLIS)", i64::MAX),
+            of_one_row::<Int64Type>("int64 value (TIMESTAMP_MICROS)", i64::MIN),
+        ] {
+            let wanted = Err("row 1: column value is a date that cannot be shown".to_owned());
+            assert_eq!(read(&file, &Columns::default()), [wanted]);
+        }
+        let day = of_one_row::<Int32Type>("int32 value (DATE)", 95_000_000);
+        assert!(read(&day, &Columns::default())[0].is_ok());
+    }
+
+    #[test]
+    fn column_of_intervals_is_refused_where_it_is_chosen() {
+        let schema = "fixed_len_byte_array (12) value (INTERVAL)";
+        let file = of_one_row::<FixedLenByteArrayType>(schema, ByteArray::from(vec![0; 12]).into());
+        let input = crate::source::tests::Bytes(file.clone());
+        let error = ParquetSource::open(&input, &Columns::default(), Position::default());
+        assert!(error.err().unwrap().to_string().contains("column value is an INTERVAL"));
+        let keys = Columns { value: Some("key".into()), ..Columns::default() };
+        assert!(read(&file, &keys)[0].is_ok());
     }
 
     #[test]

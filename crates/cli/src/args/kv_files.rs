@@ -99,7 +99,7 @@ impl Columns {
     /// Options of columns for lines, and of CSV for Parquet.
     pub fn ensure_for(&self, format: FileFormat) -> Result<()> {
         let (is_csv, has_columns) = (format == FileFormat::Csv, format.of_lines().is_none());
-        let wrong = [
+        let options = [
             ("--key", self.key.is_some(), has_columns),
             ("--value", self.value.is_some(), has_columns),
             ("--key-encoding", self.key_encoding.is_some(), has_columns),
@@ -107,8 +107,10 @@ impl Columns {
             ("--columns", self.columns.is_some(), is_csv),
             ("--delimiter", self.delimiter.is_some(), is_csv),
         ];
-        match wrong.into_iter().find(|(_, is_said, is_of_use)| *is_said && !is_of_use) {
-            Some((option, ..)) => bail!("{option} is not for {}: name another --format", format.name()),
+        match options.into_iter().find(|(_, is_given, applies)| *is_given && !applies) {
+            Some((option, ..)) => {
+                bail!("{option} does not apply to a file that is read as {}: see --format", format.name())
+            }
             None => Ok(()),
         }
     }

@@ -1,13 +1,14 @@
-//! The record that an import stored last, by which it knows a device again that went back or was changed.
+//! The record that an import stored last before its point. It shows that a device was rolled back, formatted or changed since.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use byway::{Key, Kv};
 use byway_console::records::{parse_hex, to_hex};
-use byway_records::Source;
+use byway_console::terminal::Interrupt;
+use byway_records::{Source, SourceError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The key and the value of a record, in few bytes.
+/// A key, and the digest of its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastStored {
     key_hex: String,
@@ -15,40 +16,50 @@ pub struct LastStored {
 }
 
 impl LastStored {
-    /// Of a record.
+    /// The digest of a record.
     pub fn of(key: &[u8], value: &[u8]) -> Self {
-        Self { key_hex: to_hex(key), value_sha256: to_hex(Sha256::digest(value).as_slice()) }
+        Self { key_hex: to_hex(key), value_sha256: sha256(value) }
     }
 
-    /// Whether the device has the record still. A run that was killed has stored records behind its last point too, `behind` at most,
-    /// and so perhaps another value of the key.
+    /// Whether the device has the record, or a later value of its key: a run that was killed may have stored records after its
+    /// point too. The first `later_max` records after the point, of the file that `open` opens there, are looked at for one.
     ///
     /// # Errors
-    /// What the device or the file says; a device that has neither value.
-    pub fn ensure_on(
+    /// What the device or the file says; an interruption.
+    pub fn is_on(
         &self,
         kv: &mut Kv,
-        mut source: impl FnMut() -> Result<Box<dyn Source>>,
-        behind: u64,
-    ) -> Result<()> {
-        let Ok(key) = parse_hex(&self.key_hex).and_then(|key| Key::new(&key).map_err(|why| why.to_string()))
-        else {
-            bail!("the point has no key");
-        };
-        let there = kv.get(key.as_bytes())?.map(|value| Self::of(key.as_bytes(), &value));
-        if there.as_ref() == Some(self) {
-            return Ok(());
+        open: impl FnOnce() -> Result<Box<dyn Source>>,
+        later_max: u64,
+        interrupt: &Interrupt,
+    ) -> Result<bool> {
+        let key = parse_hex(&self.key_hex).ok().and_then(|key| Key::new(&key).ok());
+        let key = key.with_context(|| format!("{:?} of the point is no key", self.key_hex))?;
+        let Some(there) = kv.get(key.as_bytes())?.map(|value| sha256(&value)) else { return Ok(false) };
+        if there == self.value_sha256 {
+            return Ok(true);
         }
-        let mut source = source()?;
-        for _ in 0..behind {
-            let Some(record) = source.next_record() else { break };
-            if record.is_ok_and(|record| there == Some(Self::of(&record.key, &record.value))) {
-                return Ok(());
+        let mut source = open()?;
+        for _ in 0..later_max {
+            interrupt.check()?;
+            match source.next_record() {
+                Some(Ok(record)) if record.key == key.as_bytes() && sha256(&record.value) == there => {
+                    return Ok(true);
+                }
+                Some(Ok(_) | Err(SourceError::Record { .. })) => {}
+                Some(Err(error)) => bail!(error),
+                None => break,
             }
         }
-        let has = if there.is_some() { "another value of" } else { "no" };
-        bail!(
-            "the device has {has} key {key}, which this import stored last: it was formatted, restored or written to since"
-        )
+        Ok(false)
     }
+
+    /// The key, in hexadecimal digits.
+    pub fn key_hex(&self) -> &str {
+        &self.key_hex
+    }
+}
+
+fn sha256(value: &[u8]) -> String {
+    to_hex(Sha256::digest(value).as_slice())
 }

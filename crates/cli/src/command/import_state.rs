@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use byway::{Identity, Kv, Namespace};
 use byway_console::files;
 use byway_console::records::to_hex;
+use byway_console::terminal::Interrupt;
 use byway_records::{Place, Position, Source};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -20,7 +21,7 @@ use super::kv_import::format_of;
 use crate::args;
 
 /// Version of the state file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes at either end of a file, and before a point, that identify it.
 const PART_BYTES: u64 = 64 * 1024;
 
@@ -49,7 +50,7 @@ struct BadFile {
 struct SourceFile {
     bytes: u64,
     modified_ns: u128,
-    /// Of its first and its last 64 KiB.
+    /// SHA-256 of its first and its last 64 KiB.
     ends_sha256: String,
 }
 
@@ -71,14 +72,20 @@ struct State {
     options: String,
     /// Everything before is stored and durable.
     position: Position,
-    /// Of the 64 KiB of the file before the position; 0 bytes in Parquet.
+    /// SHA-256 of the 64 KiB of the file before the position; of nothing in Parquet.
     before_sha256: String,
     counts: Counts,
-    /// Of records of this import; none where no run of it has stored one.
+    /// The record that was stored last; none before the first.
     last: Option<LastStored>,
     /// Made by this import; none where no run of it has left records out.
     #[serde(default)]
     skip_bad: Option<BadFile>,
+}
+
+/// What a state of any version has.
+#[derive(Deserialize)]
+struct Versioned {
+    byway_import: u32,
 }
 
 /// The state of an import in its file.
@@ -87,6 +94,7 @@ pub struct StateFile {
     state: State,
     /// Whether an earlier run has written it.
     goes_on: bool,
+    /// The file that is imported.
     source: PathBuf,
 }
 
@@ -100,7 +108,7 @@ impl SourceFile {
     }
 }
 
-/// The sum of 64 KiB of a file before each of some places.
+/// SHA-256 of up to 64 KiB of a file that end at each of some bytes.
 fn sha256_of(path: &Path, ends: &[u64]) -> Result<String> {
     let mut file = File::open(path).map_err(|cause| files::refused("open", path, cause))?;
     let mut sum = Sha256::new();
@@ -146,19 +154,26 @@ impl StateFile {
         Ok(Some(Self { path, state, goes_on, source: import.file.clone() }))
     }
 
-    /// Refuses a device that lost, or got since, what the import stored last before its point: its other records may be gone too.
+    /// Refuses a device that has not the record that was stored last: others may be gone too.
     ///
     /// # Errors
-    /// As [`LastStored::ensure_on`].
+    /// That, and as [`LastStored::is_on`].
     pub fn ensure_on(
         &self,
         kv: &mut Kv,
-        source: impl FnMut() -> Result<Box<dyn Source>>,
-        behind: u64,
+        open: impl FnOnce() -> Result<Box<dyn Source>>,
+        later_max: u64,
+        interrupt: &Interrupt,
     ) -> Result<()> {
         let Some(last) = &self.state.last else { return Ok(()) };
-        let is_there = last.ensure_on(kv, source, behind);
-        is_there.with_context(|| format!("remove {} to begin anew", self.path.display()))
+        ensure!(
+            last.is_on(kv, open, later_max, interrupt)?,
+            "the device has not the value of key {} (hexadecimal) that this import stored last: it was formatted, restored or \
+             written to since; remove {} to begin anew",
+            last.key_hex(),
+            self.path.display()
+        );
+        Ok(())
     }
 
     /// Bytes of the file of records left out that the point knows of; none where no run of this import made such a file.
@@ -281,11 +296,13 @@ impl State {
     /// The same at the point of a state that was written down.
     fn at_point_of(self, text: &[u8], path: &Path, source: &Path) -> Result<Self> {
         let (shown, file) = (path.display(), source.display());
+        let anew = format!("remove {shown} to begin anew");
+        let version =
+            serde_json::from_slice::<Versioned>(text).map_or(VERSION, |written| written.byway_import);
+        ensure!(version == VERSION, "{shown} is of another version of byway: {anew}");
         let Ok(written) = serde_json::from_slice::<Self>(text) else {
             bail!("{shown} is no state of an import: remove it to begin anew, or name another by --state");
         };
-        let anew = format!("remove {shown} to begin anew");
-        ensure!(written.byway_import == VERSION, "{shown} is of another version of byway: {anew}");
         let is_same = written.source == self.source
             && written.before_sha256 == sha256_of(source, &[written.position.bytes])?;
         ensure!(is_same, "{file} has changed since its import began: {anew}");

@@ -41,8 +41,12 @@ struct Target {
 pub fn run(export: &args::Export, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let format = format_of(export);
     let file = export.file.as_deref().filter(|path| *path != Path::new("-"));
-    let has_encoding = export.encoding.is_none() || format.of_lines().is_none();
-    ensure!(has_encoding, "--encoding is not for {}: name another --format", format.name());
+    let encoding_applies = export.encoding.is_none() || format.of_lines().is_none();
+    ensure!(
+        encoding_applies,
+        "--encoding does not apply to a file that is written as {}: see --format",
+        format.name()
+    );
     let range = export.range.parsed()?;
     let mut kv = open_to_read(&export.device)?;
     let target = match file {

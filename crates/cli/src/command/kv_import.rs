@@ -207,11 +207,11 @@ impl<'a> Importer<'a> {
         let namespace = device.namespace(kv.nsid())?;
         let state = StateFile::of(import, device.identity(), &namespace)?;
         let (point, counts) = state.as_ref().map(StateFile::point).unwrap_or_default();
-        let behind = || open(&input, import, point);
+        let open_at_point = || open(&input, import, point);
         if let Some(state) = &state {
-            state.ensure_on(&mut kv, behind, POINT_RECORDS + STORED_AT_ONCE as u64)?;
+            state.ensure_on(&mut kv, open_at_point, POINT_RECORDS + STORED_AT_ONCE as u64, interrupt)?;
         }
-        let source = if point == Position::default() { source } else { behind()? };
+        let source = if point == Position::default() { source } else { open_at_point()? };
         let bad = import.skip_bad.as_deref().map(|path| {
             let kept_bytes = state.as_ref().map(|state| state.bad_bytes(path)).transpose()?.flatten();
             BadRecords::open(path, kept_bytes)
@@ -286,8 +286,9 @@ impl<'a> Importer<'a> {
         let (SourceError::Record { place, why, text }, Some(bad)) = (&error, &mut self.bad) else {
             return Err(error.into());
         };
-        bad.add(*place, why, text)?;
+        // First, as nothing is to be written of a record whose end cannot be read.
         self.source.skip_rest()?;
+        bad.add(*place, why, text)?;
         self.counts.skipped += 1;
         self.done = self.source.position();
         self.pause()

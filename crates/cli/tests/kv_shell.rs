@@ -167,7 +167,22 @@ fn results_are_json_or_hexadecimal_where_that_is_set() {
 }
 
 #[test]
-fn script_whose_output_nobody_reads_fails_where_commands_are_left() {
+fn quit_ends_a_script_whose_input_stays_open() {
+    let image = Image::new(&[]);
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("byway"))
+        .args(["kv", "shell", &image.uri("")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"put a 1\nquit\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    drop(input);
+}
+
+#[test]
+fn script_with_a_closed_output_fails_where_commands_remain() {
     let image = Image::new(&[]);
     let uri = image.uri("");
     for (text, code) in [("put a 1\nput b 1\n", 2), ("put a 1\n", 0)] {

@@ -43,7 +43,7 @@ pub fn run(shell: &args::Shell, out: &mut impl Write, interrupt: &Interrupt) -> 
         let mut commands = shell.command.iter().peekable();
         while let Some(command) = commands.next() {
             let then = script.command(command, || "-c".to_owned(), out, interrupt);
-            if ensure_read(then, commands.peek().is_some())? == Then::Quit {
+            if error_if_more(then, || Ok(commands.peek().is_some()))? == Then::Quit {
                 break;
             }
         }
@@ -82,7 +82,7 @@ impl Script<'_> {
                     self.ended(Err(anyhow!("it is no text (UTF-8): write other bytes as \"\\x00\"")), place)
                 }
             };
-            if ensure_read(then, !from.fill_buf()?.is_empty())? == Then::Quit {
+            if error_if_more(then, || Ok(!from.fill_buf()?.is_empty()))? == Then::Quit {
                 break;
             }
         }
@@ -140,12 +140,12 @@ fn ensure_committed(session: &Session<'_>) -> Result<()> {
     }
 }
 
-/// What a command ended in. That nobody reads the output is an error of a script where commands are left.
-fn ensure_read(then: Result<Then>, are_left: bool) -> Result<Then> {
+/// What a command ended in. A closed output is an error of a script only where more commands would follow.
+fn error_if_more(then: Result<Then>, has_more: impl FnOnce() -> io::Result<bool>) -> Result<Then> {
     match then {
-        Err(error) if are_left && is_closed(&error) => {
-            // Not as its cause: a closed output alone is no error of a command.
-            Err(anyhow!("{error}: nobody reads the output any more; the commands behind it were not done"))
+        Err(error) if is_closed(&error) && has_more()? => {
+            // Not as its cause: the program ends without an error where that is a closed output.
+            Err(anyhow!("{error}: standard output is closed; the remaining commands were not run"))
         }
         then => then,
     }

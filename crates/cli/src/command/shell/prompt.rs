@@ -95,34 +95,33 @@ pub fn run(
         {
             history.add(&line)?;
         }
-        if pasted(&session, &line, out, interrupt)? == Then::Quit {
+        if run_lines(&session, &line, out, interrupt)? == Then::Quit {
             break;
         }
     }
     super::ensure_committed(&session.borrow())
 }
 
-/// Does the commands of what was typed or pasted, a line each. An error, or a signal, ends them and not the shell.
-fn pasted(
+/// Runs each line of what was typed or pasted; stops at the first error or signal, which end no shell.
+fn run_lines(
     session: &RefCell<Session<'_>>,
     lines: &str,
     out: &mut impl Write,
     interrupt: &Interrupt,
 ) -> Result<Then> {
+    let mut then = Ok(Then::GoOn);
     for line in lines.lines() {
-        let then = session.borrow_mut().line(line, out);
+        then = session.borrow_mut().line(line, out);
         out.flush()?;
-        interrupt.forget();
-        match then {
-            Ok(Then::GoOn) => {}
-            Ok(Then::Quit) => return Ok(Then::Quit),
-            Err(error) => {
-                note!("byway: {}", super::sentence(&error));
-                break;
-            }
+        if interrupt.check().is_err() || !matches!(then, Ok(Then::GoOn)) {
+            break;
         }
     }
-    Ok(Then::GoOn)
+    interrupt.forget();
+    Ok(then.unwrap_or_else(|error| {
+        note!("byway: {}", super::sentence(&error));
+        Then::GoOn
+    }))
 }
 
 /// The file of lines that were typed.

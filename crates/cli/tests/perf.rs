@@ -152,14 +152,16 @@ fn bytes_of_gets_are_those_of_the_values() {
 }
 
 #[test]
-fn reads_of_blocks_that_were_never_written_are_told() {
+fn range_that_is_not_allocated_is_reported_before_reads() {
     let image = Image::new(&["nvm:16M"]);
     let uri = image.uri("");
     let read = ["--rw", "randread", "--count", "100"];
-    assert_eq!(measured(&uri, &read)["unwritten_bytes"], 16 << 20);
-    assert!(said(&[&["perf", &uri], &read[..]].concat()).contains("16 MiB of the range were never written"));
+    assert_eq!(measured(&uri, &read)["unallocated_bytes"], 16 << 20);
+    assert!(said(&[&["perf", &uri], &read[..]].concat()).contains("16 MiB of the range are not allocated"));
     measured(&uri, &["--rw", "write", "--bs", "64K", "--count", "256"]);
-    assert_eq!(measured(&uri, &read)["unwritten_bytes"], Value::Null);
+    assert_eq!(measured(&uri, &read)["unallocated_bytes"], Value::Null);
+    said(&["nvm", "trim", &uri, "--offset", "0", "--length", "4M"]);
+    assert_eq!(measured(&uri, &read)["unallocated_bytes"], 4 << 20);
 }
 
 #[test]

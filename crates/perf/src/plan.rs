@@ -114,8 +114,8 @@ pub struct Blocks {
     pub piece_bytes: u64,
     /// Pieces in the range.
     pub pieces: u64,
-    /// Bytes of the range that were never written, at least, before the load.
-    pub unwritten_bytes: u64,
+    /// Bytes of the range that were not allocated before the load, at least: its length less what the namespace uses.
+    pub unallocated_bytes: u64,
 }
 
 /// Keys of one length with values of one length.
@@ -243,10 +243,10 @@ impl Plan {
         format!("{} {bytes}, depth {}, {threads}", self.load.name(), self.depth)
     }
 
-    /// Bytes of the range that the load reads and that hold nothing, at least. Such reads find nothing in flash, and take less time.
-    pub fn unwritten_bytes(&self) -> u64 {
+    /// Bytes of the range that the load reads and that are not allocated, at least. Such reads skip the flash, and take less time.
+    pub fn unallocated_bytes(&self) -> u64 {
         match self.what {
-            What::Blocks(blocks) if self.reads_percent > 0 => blocks.unwritten_bytes,
+            What::Blocks(blocks) if self.reads_percent > 0 => blocks.unallocated_bytes,
             _ => 0,
         }
     }
@@ -376,8 +376,8 @@ fn blocks_of(args: &Settings, uri: &str, device: &Device) -> Result<Blocks> {
         "--parts of {} bytes are off the {align} bytes that the device's memory has to be a multiple of",
         piece_bytes / u64::from(args.parts)
     );
-    let unwritten_bytes = length.saturating_sub(namespace.used_bytes);
-    Ok(Blocks { nsid, lba_bytes, offset, piece_bytes, pieces, unwritten_bytes })
+    let unallocated_bytes = length.saturating_sub(namespace.used_bytes);
+    Ok(Blocks { nsid, lba_bytes, offset, piece_bytes, pieces, unallocated_bytes })
 }
 
 fn pairs_of(args: &Settings, uri: &str, device: &Device) -> Result<Pairs> {

@@ -46,9 +46,9 @@ struct Report {
     invalidated: bool,
     #[serde(skip)]
     cache_note: Option<String>,
-    /// Of the range that is read, at least.
+    /// Bytes of the range that is read which the namespace has not allocated, at least.
     #[serde(skip_serializing_if = "is_zero")]
-    unwritten_bytes: u64,
+    unallocated_bytes: u64,
     depth: u32,
     seed: u64,
     interrupted: bool,
@@ -276,7 +276,7 @@ impl Report {
             cache: plan.cache.name(),
             invalidated: plan.invalidate,
             cache_note: plan.cache.note(plan.device.as_embedded().is_some(), plan.invalidate),
-            unwritten_bytes: plan.unwritten_bytes(),
+            unallocated_bytes: plan.unallocated_bytes(),
             depth: plan.depth,
             seed: plan.seed,
             interrupted: measured.was_interrupted,
@@ -335,11 +335,11 @@ impl fmt::Display for Report {
         if let Some(note) = &self.cache_note {
             writeln!(f, "{note}")?;
         }
-        if self.unwritten_bytes > 0 {
-            let unwritten = size::human(self.unwritten_bytes);
+        if self.unallocated_bytes > 0 {
+            let bytes = size::human(self.unallocated_bytes);
             writeln!(
                 f,
-                "{unwritten} of the range were never written: reads there find nothing in flash (--rw write fills it)"
+                "{bytes} of the range are not allocated: reads there skip the flash (--rw write fills the range)"
             )?;
         }
         let mut table = Table::new(&["", "ops", "rate", "MiB/s", "mean", "p50", "p99", "p99.9", "max"]);

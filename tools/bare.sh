@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 commands=("$@")
 [ $# -gt 0 ] || commands=("make demo" "make test")
 rustup=${RUSTUP_HOME:-$HOME/.rustup} cargo=${CARGO_HOME:-$HOME/.cargo}
+[ -d "$rustup" ] && [ -d "$cargo" ] || { echo "bare.sh: no Rust toolchain of rustup in $rustup and $cargo" >&2; exit 1; }
 TREE=$PWD/target/bare/tree
 mkdir -p target/bare
 bare_system target/bare/system.tar
@@ -20,9 +21,9 @@ if [ -n "${BYWAY_BARE_CA:-}" ]; then
     cp "$BYWAY_BARE_CA"/*.crt "$TREE/usr/local/share/ca-certificates/"
 fi
 export BARE_PATH=$cargo/bin:
-# What the README asks for, and no more: cargo keeps what it fetched on this machine.
+# What the README asks for, and no more. The folder of cargo is this machine's: what was fetched is not fetched again.
 run() {
-    in_system "$TREE" "export RUSTUP_HOME=$rustup CARGO_HOME=$cargo; cd /root; $1" "$rustup" "$cargo"
+    in_system "$TREE" "export RUSTUP_HOME='$rustup' CARGO_HOME='$cargo'; cd /root; $1" "$rustup" "$cargo"
 }
 run "apt-get -qq -o APT::Sandbox::User=root update && apt-get -qq -o APT::Sandbox::User=root --no-install-recommends -y install git make ca-certificates > /dev/null"
 git clone -q --no-hardlinks . "$TREE/root/byway"

@@ -3,10 +3,10 @@
 
 # bare_system FILE: a bare system as an archive, fetched if it is not there.
 bare_system() {
-    [ -s "$1" ] || { need mmdebstrap mmdebstrap && mmdebstrap --quiet --format=tar --variant=minbase bookworm "$1.new" "$(mirror)" && mv "$1.new" "$1"; }
+    [ -f "$1" ] || { need mmdebstrap mmdebstrap && mmdebstrap --quiet --format=tar --variant=minbase bookworm "$1.new" "$(mirror)" && mv "$1.new" "$1"; }
 }
 
-# unpack_system FILE TREE: such a system in a new folder, which asks for names as this machine does.
+# unpack_system FILE TREE: such a system in a new folder, with this machine's resolv.conf.
 unpack_system() {
     rm -rf "$2"
     mkdir -p "$2"

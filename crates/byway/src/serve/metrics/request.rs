@@ -58,25 +58,20 @@ impl Refusal {
 pub(super) fn parse(received: &[u8]) -> Asked {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
-    match request.parse(received) {
-        Ok(httparse::Status::Complete(_)) => of_head(&request),
-        Ok(httparse::Status::Partial) if received.len() < HEAD_MAX_BYTES => Asked::Part,
-        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-            refused(Refusal::HeadTooLarge)
-        }
-        Err(_) => refused(Refusal::BadRequest),
-    }
-}
-
-const fn refused(why: Refusal) -> Asked {
-    Asked::Refused { why, head_only: false }
+    let why = match request.parse(received) {
+        Ok(httparse::Status::Complete(_)) => return of_head(&request),
+        Ok(httparse::Status::Partial) if received.len() < HEAD_MAX_BYTES => return Asked::Part,
+        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => Refusal::HeadTooLarge,
+        Err(_) => Refusal::BadRequest,
+    };
+    Asked::Refused { why, head_only: request.method == Some("HEAD") }
 }
 
 fn of_head(request: &httparse::Request<'_, '_>) -> Asked {
     let head_only = match request.method {
         Some("GET") => false,
         Some("HEAD") => true,
-        _ => return refused(Refusal::MethodNotAllowed),
+        _ => return Asked::Refused { why: Refusal::MethodNotAllowed, head_only: false },
     };
     match request.path.and_then(|target| target.split('?').next()) {
         Some(PATH) => Asked::Figures { head_only },
@@ -109,6 +104,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    const fn refused(why: Refusal) -> Asked {
+        Asked::Refused { why, head_only: false }
+    }
 
     /// Text of a request: whole pieces of some, and any bytes.
     fn piece() -> impl Strategy<Value = Vec<u8>> {
@@ -163,6 +162,8 @@ mod tests {
         assert_eq!(parse(&vec![b'A'; HEAD_MAX_BYTES]), refused(Refusal::HeadTooLarge));
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1));
         assert_eq!(parse(many.as_bytes()), refused(Refusal::HeadTooLarge));
+        let head = Asked::Refused { why: Refusal::HeadTooLarge, head_only: true };
+        assert_eq!(parse(many.replace("GET", "HEAD").as_bytes()), head);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 const HTML: &str = include_str!("page.html");
 const CSS: &str = include_str!("page.css");
-/// One script, in the order in which its parts build on each other.
+/// One script of several files: what runs while it is read needs earlier files alone.
 const SCRIPT: &str = concat!(
     include_str!("reading.js"),
     include_str!("intervals.js"),

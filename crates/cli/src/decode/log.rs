@@ -9,6 +9,7 @@ use byway::spec::base::log::{
     ChangedNamespaces, Effects, EffectsLog, ErrorEntry, FeaturesLog, FirmwareSlots, LogPage, SanitizeLog,
     SmartLog, SupportedPages,
 };
+use byway::spec::base::telemetry::TelemetryHeader;
 use byway::spec::fabrics::{DISCOVERY_RECORD_BYTES, DiscoveryEntry, DiscoveryHeader};
 use byway::spec::kv::KvOpcode;
 use byway::spec::nvm::NvmOpcode;
@@ -56,6 +57,7 @@ pub fn log(page: LogPage, csi: Csi, bytes: &[u8]) -> Option<Decoded> {
         LogPage::SMART => Decoded::Fields(smart(&*read(bytes)?)),
         LogPage::FIRMWARE_SLOT => Decoded::Fields(firmware(&*read(bytes)?)),
         LogPage::SANITIZE => Decoded::Fields(sanitize(&*read(bytes)?)),
+        LogPage::TELEMETRY_HOST | LogPage::TELEMETRY_CONTROLLER => Decoded::Fields(telemetry(&*read(bytes)?)),
         LogPage::SUPPORTED_PAGES => Decoded::Entries(supported(&*read(bytes)?)),
         LogPage::ERROR => Decoded::Entries(errors(bytes)),
         LogPage::CHANGED_NAMESPACES => Decoded::Entries(changed(&*read(bytes)?)),
@@ -139,6 +141,28 @@ fn sanitize(log: &SanitizeLog) -> Fields {
         u32::MAX => fields.with(name, serde_json::Value::Null, "not reported", "how long it takes"),
         seconds => fields.with(name, seconds, format!("{seconds} s"), "how long it takes"),
     })
+}
+
+/// The header of a telemetry page: its data is the vendor's.
+fn telemetry(header: &TelemetryHeader) -> Fields {
+    let scope = header.scope().to_string();
+    let areas = (1..).zip(header.last_blocks.map(u32::from)).chain([(4, header.area4_last_block)]);
+    let fields = Fields::default().with("scope", scope.clone(), scope, "what it is of");
+    let fields = areas.fold(fields, |fields, (area, last): (u8, u32)| {
+        fields.number(format!("area{area}_last_block"), last, "last block of 512 bytes; 0 for no data")
+    });
+    let fields = match header.lid {
+        LogPage::TELEMETRY_CONTROLLER => fields,
+        _ => fields.number(
+            "host_generation",
+            header.host_generation,
+            "captures that hosts asked for, modulo 256",
+        ),
+    };
+    fields
+        .flag("controller_data", header.controller_data == 1, "the controller captured by itself")
+        .number("controller_generation", header.controller_generation, "its captures, modulo 256")
+        .text("reason", &header.reason, "what the controller was in")
 }
 
 fn supported(log: &SupportedPages) -> Vec<Fields> {

@@ -13,3 +13,4 @@ pub mod register;
 pub mod reservation;
 pub mod sgl;
 pub mod status;
+pub mod telemetry;

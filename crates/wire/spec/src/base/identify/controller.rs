@@ -101,7 +101,8 @@ pub struct Controller {
     pub aerl_z: u8,
     /// Firmware updates.
     pub frmw: u8,
-    /// Log page attributes: bit 0 SMART a namespace, 1 effects log, 2 extended data, 5 supported pages log.
+    /// Log page attributes: bit 0 SMART a namespace, 1 effects log, 2 extended data, 3 telemetry, 5 supported pages
+    /// log.
     pub lpa: u8,
     /// Error log entries, zero-based.
     pub elpe_z: u8,

@@ -103,13 +103,79 @@ fn registers_are_shown_and_a_controller_is_reset() {
 fn what_the_device_lacks_is_reported_as_its_answer() {
     let image = Image::new(&[]);
     let path = image.path().to_str().unwrap().to_owned();
-    let file = image.dir.path().join("telemetry.bin");
-    let error = refused(2, &["telemetry-log", &path, "-o", file.to_str().unwrap()]);
+    let error = refused(2, &["get-log", &path, "-i", "0xd", "-l", "512"]);
     assert!(
-        error.contains("log page 07h") && error.contains("is not supported by this controller"),
+        error.contains("log page 0dh") && error.contains("is not supported by this controller"),
         "{error}"
     );
+    let file = image.dir.path().join("telemetry.bin");
+    let error = refused(2, &["telemetry-log", "ramdisk:1M", "-o", file.to_str().unwrap()]);
+    assert!(error.contains("no controller"), "{error}");
     assert!(!file.exists());
+}
+
+/// Reads telemetry into a new file, with these options: its bytes.
+fn telemetry(image: &Image, device: &str, options: &[&str]) -> Vec<u8> {
+    let file = image.dir.path().join("telemetry.bin");
+    let args = ["telemetry-log", device, "-o", file.to_str().unwrap(), "--json"];
+    let done = printed(&[&args[..], options].concat());
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(done["bytes"], bytes.len());
+    bytes
+}
+
+#[test]
+fn telemetry_of_an_image_is_a_header_and_one_json_text() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let path = image.path().to_str().unwrap().to_owned();
+    said(&["kv", "put", &path, "a-key-of-mine", "a-value-of-mine"]);
+    let log = telemetry(&image, &path, &[]);
+    let last_block = usize::from(u16::from_le_bytes([log[8], log[9]]));
+    assert_eq!((log[0], log[381], log.len()), (7, 1, (last_block + 1) * 512));
+    let report: Value = serde_json::from_slice(&log[512..]).unwrap();
+    assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!((&report["profile"], &report["namespaces"][0]["pairs"]), (&json!("gen4x4"), &json!(1)));
+    assert!(report["health"]["power_cycles"].as_u64().is_some_and(|cycles| cycles > 1), "{report}");
+    assert!(report["counters"]["accepted_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{report}");
+    assert!(!String::from_utf8(log[512..].to_vec()).unwrap().contains("of-mine"));
+    assert_eq!(telemetry(&image, &path, &["-d", "4"]).len(), log.len(), "there is no area 4");
+    assert_eq!(telemetry(&image, &path, &["-g", "0"]).len(), 512, "nothing was captured since it was opened");
+    let own = telemetry(&image, &path, &["-c"]);
+    assert_eq!((own[0], own[382], own.len()), (8, 0, 512));
+    let shown = printed(&["log", &path, "telemetry-host", "--json"]);
+    assert_eq!((&shown["scope"], &shown["host_generation"]), (&json!("controller"), &json!(0)));
+}
+
+#[test]
+fn telemetry_of_a_served_device_counts_commands_of_its_hosts() {
+    let image = Image::new(&["kv:16M"]);
+    let (path, socket) = (image.path().to_str().unwrap().to_owned(), image.dir.path().join("socket"));
+    let socket = socket.to_str().unwrap();
+    let (server, line) = Server::begin(&[
+        &path,
+        "--tcp",
+        "127.0.0.1:0",
+        "--vfio-user",
+        socket,
+        "--metrics",
+        "127.0.0.1:0",
+        "--json",
+    ]);
+    let listening = json_lines(&line).remove(0);
+    let named = |name: &str| listening[name].as_str().unwrap().to_owned();
+    let tcp = format!("tcp://{}/{}", named("tcp"), named("nqn"));
+    let vfio_user = format!("vfio-user:{socket}");
+    said(&["kv", "put", &tcp, "key", "value"]);
+    for (device, commands_in) in [(&tcp, "capsules"), (&vfio_user, "rings")] {
+        let log = telemetry(&image, device, &[]);
+        let report: Value = serde_json::from_slice(&log[512..]).unwrap();
+        assert_eq!(report["commands_in"], commands_in);
+        let types = report["commands"]["types"].as_array().unwrap();
+        let stored = types.iter().find(|one| one["name"] == "Store").unwrap();
+        assert_eq!((&stored["nsid"], &stored["succeeded"]), (&json!(1), &json!(1)), "{report}");
+    }
+    server.end("-TERM");
 }
 
 #[test]

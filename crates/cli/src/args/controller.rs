@@ -385,6 +385,8 @@ const PAGES: &[Named<LogPage>] = &[
     ("changed-namespaces", LogPage::CHANGED_NAMESPACES),
     ("effects", LogPage::EFFECTS),
     ("self-test", LogPage::SELF_TEST),
+    ("telemetry-host", LogPage::TELEMETRY_HOST),
+    ("telemetry-controller", LogPage::TELEMETRY_CONTROLLER),
     ("ana", LogPage::ANA),
     ("features", LogPage::FEATURES),
     ("discovery", LogPage::DISCOVERY),

@@ -70,8 +70,11 @@ pub enum NvmeCommand {
     GetLog(GetLog),
     /// Read the telemetry log into a file.
     #[command(after_help = "\
-Example:
-  byway telemetry-log /dev/nvme0 -o telemetry.bin")]
+The file is a header of 512 bytes, then the vendor's data. Byway's own devices write one JSON text.
+
+Examples:
+  byway telemetry-log /dev/nvme0 -o telemetry.bin
+  byway telemetry-log disk.img -o telemetry.bin && tail -c +513 telemetry.bin | jq .health")]
     TelemetryLog(TelemetryLog),
     /// Read a feature: as `feature get`.
     #[command(

@@ -62,6 +62,11 @@ impl ErrorLog {
         self.entries.iter_mut().zip(numbers).for_each(|(noted, number)| noted.entry.error_count = number);
     }
 
+    /// The errors, newest first.
+    pub fn entries(&self) -> impl Iterator<Item = &Noted> {
+        self.entries.iter()
+    }
+
     /// The log page.
     pub fn page(&self) -> Vec<u8> {
         let entries = self.entries.iter().flat_map(|noted| noted.entry.as_bytes().to_vec());

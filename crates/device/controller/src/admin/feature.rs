@@ -15,9 +15,10 @@ use super::health::Thresholds;
 use crate::error::CommandError;
 use crate::limits::{INTERRUPT_VECTORS, MAX_IO_QUEUES, MAX_NAMESPACES};
 
-/// Events the host may want (Identify Controller OAES, and the critical warnings).
+/// Events the host may want: critical warnings, Identify Controller OAES, and with LPA bit 3 that of controller-initiated
+/// telemetry, of which there is none.
 pub(super) const EVENTS: AsyncEvents =
-    AsyncEvents::new().with_smart(0b1_1111).with_namespace_changed(true).with_ana(true);
+    AsyncEvents::new().with_smart(0b1_1111).with_namespace_changed(true).with_telemetry(true).with_ana(true);
 
 const PS_PER_MS: u64 = 1_000_000_000;
 

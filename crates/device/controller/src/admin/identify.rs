@@ -142,8 +142,8 @@ fn identify_admin(data: &mut wire::Controller, subsystem: &Subsystem, in_rings: 
     data.aerl_z = (event::MAX_REQUESTS - 1) as u8;
     // One read-only firmware slot.
     data.frmw = 1 | 1 << 1;
-    // Effects log, extended data for Get Log Page; pages 00h, 12h and 13h, and the scope of each command.
-    data.lpa = 1 << 1 | 1 << 2 | 1 << 5;
+    // Effects log, extended data for Get Log Page, telemetry; pages 00h, 12h and 13h, and the scope of each command.
+    data.lpa = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 5;
     data.elpe_z = (error_log::ENTRIES - 1) as u8;
     data.wctemp_k = WARNING_K;
     data.cctemp_k = health::CRITICAL_K;

@@ -35,7 +35,8 @@ fn ledger_row(class: &str, row: byway_link::Row) -> LedgerRow {
     }
 }
 
-fn counters(subsystem: &Subsystem) -> Vec<Counter> {
+/// The counters of the flash, of payloads and of packing.
+pub(super) fn counters(subsystem: &Subsystem) -> Vec<Counter> {
     let flash = subsystem.flash().counters();
     let mut counters = vec![
         counter("accepted_bytes", flash.accepted_bytes),

@@ -10,22 +10,25 @@ use byway_spec::base::identify::{Csi, ascii_field};
 use byway_spec::base::log::{
     FirmwareSlots, LogCdw10, LogCdw11, LogCdw14, LogPage, PageSupport, SupportedPages,
 };
+use byway_spec::base::telemetry::TelemetryLsp;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::context::Context;
-use super::{AdminState, effects, health, ledger_log, reservation, sanitize, stall_log};
+use super::{AdminState, effects, health, ledger_log, reservation, sanitize, stall_log, telemetry};
 use crate::error::CommandError;
 use crate::limits::{FIRMWARE, MAX_TRANSFER_BYTES};
 use crate::outcome::Outcome;
 
 /// Every page a controller has, beside ANA where it reports that.
-const PAGES: [LogPage; 13] = [
+const PAGES: [LogPage; 15] = [
     LogPage::SUPPORTED_PAGES,
     LogPage::ERROR,
     LogPage::SMART,
     LogPage::FIRMWARE_SLOT,
     LogPage::CHANGED_NAMESPACES,
     LogPage::EFFECTS,
+    LogPage::TELEMETRY_HOST,
+    LogPage::TELEMETRY_CONTROLLER,
     LogPage::FEATURES,
     LogPage::MANAGEMENT,
     LogPage::RESERVATION,
@@ -92,6 +95,12 @@ impl AdminState {
             return Err(CommandError::invalid_field("health is reported for the whole controller").at_byte(4));
         }
         self.number_errors(cx.subsystem);
+        if matches!(request.page, LogPage::TELEMETRY_HOST | LogPage::TELEMETRY_CONTROLLER) {
+            telemetry::check(request.offset_bytes, request.len_bytes)?;
+        }
+        if request.page == LogPage::TELEMETRY_HOST && TelemetryLsp::from_bits(request.lsp).create() {
+            self.capture_telemetry(cx);
+        }
         let page = self.log_page(cx, &request)?;
         let outcome = cx.send(command, request.part(&page)?)?;
         if !request.retain_event {
@@ -115,6 +124,8 @@ impl AdminState {
             LogPage::FIRMWARE_SLOT => firmware_slots(),
             LogPage::CHANGED_NAMESPACES => subsystem.changes.page(cx.id).as_bytes().to_vec(),
             LogPage::EFFECTS => effects::effects_page(cx, self.transfers, request.csi)?,
+            LogPage::TELEMETRY_HOST => self.telemetry.host_page(),
+            LogPage::TELEMETRY_CONTROLLER => telemetry::controller_page(),
             LogPage::FEATURES => effects::features_page(cx.is_fabric),
             LogPage::MANAGEMENT => effects::management_page(),
             LogPage::ANA if subsystem.paths.are_reported(cx.id) => {

@@ -38,6 +38,8 @@ mod queues;
 mod reservation;
 mod sanitize;
 mod stall_log;
+mod telemetry;
+mod telemetry_report;
 mod transfers;
 
 pub(crate) use context::Context;
@@ -49,6 +51,7 @@ pub(crate) use event::REQUEST;
 use feature::Features;
 use keep_alive::KeepAlive;
 pub(crate) use queues::{NO_SUCH_QUEUE, deleted_queue};
+use telemetry::Telemetry;
 pub(crate) use transfers::EnabledTransfers;
 
 /// The state that admin commands set up, until the next controller reset.
@@ -61,15 +64,18 @@ pub(crate) struct AdminState {
     features: Features,
     events: Events,
     errors: ErrorLog,
+    telemetry: Telemetry,
     keep_alive: KeepAlive,
     now_ps: u64,
 }
 
 impl AdminState {
-    /// Clears what a controller reset clears. The error log stays: it may hold why the host had to reset.
+    /// Clears what a controller reset clears. The error log stays: it may hold why the host had to reset. So does captured
+    /// telemetry.
     pub fn reset(&mut self) {
         let keep_alive = std::mem::take(&mut self.keep_alive).after_reset();
-        *self = Self { errors: std::mem::take(&mut self.errors), keep_alive, ..Self::default() };
+        let (errors, telemetry) = (std::mem::take(&mut self.errors), std::mem::take(&mut self.telemetry));
+        *self = Self { errors, telemetry, keep_alive, ..Self::default() };
     }
 
     /// Time has come to `now_ps`.

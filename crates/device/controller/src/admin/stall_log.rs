@@ -11,8 +11,15 @@ const COMMAND: &str = "command";
 /// Name of the row that counts quanta of upkeep.
 const QUANTUM: &str = "quantum";
 
-/// The log page. Rows without a wait are left out.
+/// The log page.
 pub(super) fn page(stalls: &StallSnapshot) -> Vec<u8> {
+    let rows = rows(stalls);
+    let head = StallLog { magic: MAGIC, version: VERSION, rows: rows.len() as u32 };
+    [head.as_bytes(), rows.as_bytes()].concat()
+}
+
+/// Its rows. Those without a wait are left out.
+pub(super) fn rows(stalls: &StallSnapshot) -> Vec<StallRow> {
     let mut rows = Vec::new();
     add_causes(&mut rows, scope(StallScope::DEVICE, 0, 0), &stalls.device);
     for (nsid, stalls) in &stalls.namespaces {
@@ -26,8 +33,7 @@ pub(super) fn page(stalls: &StallSnapshot) -> Vec<u8> {
         rows.push(row(upkeep, QUANTUM, &stalls.upkeep.quanta));
     }
     add_causes(&mut rows, upkeep, &stalls.upkeep.by_cause);
-    let head = StallLog { magic: MAGIC, version: VERSION, rows: rows.len() as u32 };
-    [head.as_bytes(), rows.as_bytes()].concat()
+    rows
 }
 
 fn scope(scope: StallScope, cntlid: u16, id: u32) -> StallRow {

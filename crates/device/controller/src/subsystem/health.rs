@@ -1,6 +1,7 @@
 //! The health of a device, as SMART reports it.
 
 use byway_flash::{FlashHealth, WriteFault};
+use serde::Serialize;
 
 use super::Subsystem;
 
@@ -22,7 +23,7 @@ pub(crate) const WARNING_K: u16 = 343;
 pub(crate) const SPARE_THRESHOLD_PERCENT: u8 = 10;
 
 /// The health of a device, as SMART reports it to a host that has set no threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "named as the log page's fields are")]
 pub struct Health {
     pub critical_warning: u8,

@@ -47,7 +47,7 @@ fn set_feature_is_read_back_and_keeps_the_default() {
         (FeatureId::POWER_MANAGEMENT, 0x20),
         (FeatureId::INTERRUPT_COALESCING, 0x1234),
         (FeatureId::WRITE_ATOMICITY, 1),
-        (FeatureId::ASYNC_EVENTS, 0x11f),
+        (FeatureId::ASYNC_EVENTS, 0x51f),
         (FeatureId::KEEP_ALIVE, 5000),
     ] {
         assert!(set(&mut host, fid, value).status().is_success(), "{fid}");

@@ -10,6 +10,7 @@ mod admin_queues;
 mod admin_random;
 mod admin_reset;
 mod admin_sanitize;
+mod admin_telemetry;
 mod common;
 mod data_pointers;
 mod delegated_queues;

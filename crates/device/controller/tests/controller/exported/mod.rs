@@ -173,7 +173,7 @@ fn identify_reports_shape_and_commands_of_the_engine() {
     assert_eq!(controller[525], 0b101, "a volatile cache, flushed one namespace at a time");
     assert_eq!(number(&controller, 328, 4), 0, "no sanitize");
     let list = host.identify(Cns::ACTIVE_NAMESPACES, 0, Csi::NVM).unwrap();
-    assert_eq!(number(&list, 12, 4), EXPORTED.into());
+    assert_eq!(number(&list, 12, 4), u64::from(EXPORTED));
 }
 
 #[test]

@@ -28,6 +28,16 @@ for log in smart-log error-log fw-log changed-ns-list-log supported-log-pages sa
     check "$log" nvme "$log" "$controller"
 done
 
+telemetry() {
+    local file
+    nvme telemetry-log "$controller" --output-file=theirs.bin
+    byway telemetry-log "$controller" -o ours.bin
+    for file in theirs.bin ours.bin; do
+        tail -c +513 "$file" | grep '^{"version":.*"health":.*} *$'
+    done
+}
+check "nvme-cli and the command read telemetry" telemetry
+
 features() {
     local feature
     for feature in 1 2 4 5 6 7 8 9 0xa 0xb; do

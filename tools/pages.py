@@ -219,6 +219,19 @@ def linked_files():
     return found
 
 
+def described(name):
+    """What the first comment of a source says of it: its first line, or nothing."""
+    lines = (ROOT / name).read_text(errors="replace").splitlines() or [""]
+    found = re.match(r'(?://! |"""|/\* )(.*)', lines[0]) if name.endswith((".rs", ".py", ".c")) else None
+    return re.sub(r'("""| \*/)$', "", found[1]) if found else ""
+
+
+def listed(name):
+    """A row of the page of a linked folder."""
+    said = html.escape(described(name))
+    return f'<li><a href="{os.path.basename(name)}.txt">{os.path.basename(name)}</a>{": " if said else ""}{said}\n'
+
+
 def copy_files(site):
     """Copies linked sources, and lists linked folders."""
     for path in sorted(linked_files()):
@@ -228,7 +241,7 @@ def copy_files(site):
             names = [name for name in tracked(f"{path}/*") if pathlib.Path(name).parent == path]
             for name in names:
                 (site / OUTSIDE / f"{name}.txt").write_bytes((ROOT / name).read_bytes())
-            rows = "".join(f'<li><a href="{os.path.basename(name)}.txt">{name}</a>\n' for name in names)
+            rows = "".join(map(listed, names))
             to.write_text(f"<!doctype html><meta charset=utf-8><title>{path}</title><h1>{path}</h1><ul>{rows}</ul>\n")
         else:
             shutil.copyfile(ROOT / path, to)

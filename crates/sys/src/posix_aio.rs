@@ -366,7 +366,7 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
         }
         let count = self.under_way.len().saturating_sub(from).min(WAITED_MAX);
         let time = libc::timespec {
-            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
         // The library adds a time to its clock, so the longest that there is would be over at once; and for none it asks no clock.

@@ -190,7 +190,8 @@ struct Thread {
     list: *mut RobustList,
 }
 
-/// The head of a thread's robust list (linux/futex.h), which the C library has registered.
+/// The head of a thread's robust list (linux/futex.h). glibc registers one for each thread; musl does so at a thread's first robust
+/// mutex, so that there is [`OwnList`].
 #[repr(C)]
 struct RobustList {
     first: *mut c_void,
@@ -202,6 +203,46 @@ struct RobustList {
 
 thread_local! {
     static CURRENT: Cell<Thread> = const { Cell::new(Thread::UNKNOWN) };
+    static OWN: OwnList = OwnList::new();
+}
+
+/// A robust list of this module, for a thread whose C library has registered none.
+struct OwnList(*mut RobustList);
+
+impl OwnList {
+    fn new() -> Self {
+        let null = std::ptr::null_mut();
+        let list = Box::into_raw(Box::new(RobustList { first: null, word_offset: 0, pending: null }));
+        // SAFETY: made above. An empty list is a circle of its head alone.
+        unsafe { (*list).first = list.cast() };
+        Self(list)
+    }
+
+    /// Names it to the kernel: for a new thread, and for a child of fork, which has its parent's memory and no list.
+    fn register(&self) -> io::Result<*mut RobustList> {
+        // SAFETY: this thread's own; locks that a parent held are not the child's.
+        unsafe { (*self.0).pending = std::ptr::null_mut() };
+        // SAFETY: the head stays where it is until it is withdrawn.
+        let answer = unsafe { libc::syscall(libc::SYS_set_robust_list, self.0, size_of::<RobustList>()) };
+        if answer == 0 { Ok(self.0) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Drop for OwnList {
+    fn drop(&mut self) {
+        // SAFETY: this thread's own.
+        if !unsafe { (*self.0).pending.is_null() } {
+            // The thread ends with a lock: the kernel reads the head once the thread is gone.
+            return;
+        }
+        let null = std::ptr::null_mut::<RobustList>();
+        // SAFETY: withdraws the head; where that fails it stays allocated.
+        if unsafe { libc::syscall(libc::SYS_set_robust_list, null, size_of::<RobustList>()) } == 0 {
+            CURRENT.set(Thread::UNKNOWN);
+            // SAFETY: made by `new`, and known to nothing any more.
+            drop(unsafe { Box::from_raw(self.0) });
+        }
+    }
 }
 
 /// Whether the handler is installed by which a forked child forgets its parent's thread.
@@ -227,8 +268,11 @@ impl Thread {
         if answer != 0 {
             return Err(io::Error::last_os_error());
         }
-        if list.is_null() || len != size_of::<RobustList>() {
+        if len != size_of::<RobustList>() {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        if list.is_null() {
+            list = OWN.try_with(OwnList::register).map_err(io::Error::other)??;
         }
         if !HAS_FORK_HANDLER.swap(true, Ordering::Relaxed) {
             // SAFETY: the function stores a word of the thread that calls it.

@@ -149,7 +149,7 @@ impl Context {
     ) -> io::Result<()> {
         let mut events = [Event::default(); EVENTS_MAX];
         let time = timeout.map(|timeout| libc::timespec {
-            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         });
         let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);

@@ -39,7 +39,7 @@ pub(crate) fn own() -> &'static ThreadPlace {
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn own() -> &'static ThreadPlace {
     thread_local!(static PLACE: ThreadPlace = const { ThreadPlace::new() });
-    let place: *const ThreadPlace = PLACE.with(|place| place);
+    let place: *const ThreadPlace = PLACE.with(std::ptr::from_ref);
     // SAFETY: it has nothing to drop and is there for as long as its thread; no other one is given it.
     unsafe { &*place }
 }

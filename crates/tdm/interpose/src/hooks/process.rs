@@ -1,6 +1,8 @@
 //! exec and spawn: the other program has every descriptor without FD_CLOEXEC and may write without records.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+#[cfg(target_arch = "x86_64")]
+use std::ffi::CStr;
+use std::ffi::{c_char, c_int, c_void};
 
 use byway_tdm_engine::table::Reason;
 use libc::{FILE, pid_t};

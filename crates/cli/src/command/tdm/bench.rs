@@ -20,6 +20,10 @@ use crate::args::TdmBench;
 /// # Errors
 /// When there is no library or no daemon; those of a round.
 pub fn run(args: &TdmBench, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    ensure!(
+        !library::IS_STATIC,
+        "this byway is linked statically, so that the library cannot be loaded into it: measure by the byway of a package or of the wheel"
+    );
     let file = library::find(&args.library)?;
     let region = ask::report(&ask::connect(&args.socket.path()?)?)?.region;
     let ways = [Way { name: "plain", library: None }, Way { name: "library", library: Some(&file) }];

@@ -13,6 +13,9 @@ use crate::args::TdmLibrary;
 /// The dynamic loader's variable.
 pub const PRELOAD: &str = "LD_PRELOAD";
 
+/// Whether this program is linked statically: it cannot load a library into itself, and comes without the one for other programs.
+pub const IS_STATIC: bool = cfg!(target_feature = "crt-static");
+
 /// Sets a command up to be served by a library and a daemon.
 pub fn serve_by(command: &mut Command, library: &Path, socket: &Path) {
     let mut libraries = OsString::from(library);
@@ -32,9 +35,13 @@ pub fn find(args: &TdmLibrary) -> Result<PathBuf> {
     let found = places.iter().find_map(|place| std::fs::canonicalize(place).ok());
     let Some(path) = found else {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        let source = if IS_STATIC {
+            "this statically linked byway comes without it; the package byway-tdm and the wheel have it"
+        } else {
+            "`make install` puts it there"
+        };
         bail!(
-            "there is no library at {}: `make install` puts it there, --library or BYWAY_TDM_LIBRARY names another; `byway tdm mount` \
-             needs none",
+            "there is no library at {}: {source}, --library or BYWAY_TDM_LIBRARY names another; `byway tdm mount` needs none",
             places.join(", nor at ")
         );
     };

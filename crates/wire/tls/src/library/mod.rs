@@ -22,6 +22,10 @@ pub(crate) use handle::Handle;
 /// The library's name. The libraries it links are found through it.
 const NAME: &str = "libssl.so.3";
 
+/// Why a program that is linked statically has no OpenSSL.
+const STATIC: &str =
+    "this program is linked statically, and cannot load libraries; that of a package or of the wheel can";
+
 /// Things of OpenSSL's, never read here.
 type Ctx = *mut c_void;
 type Ssl = *mut c_void;
@@ -122,6 +126,9 @@ const ALERT_UNKNOWN_PSK_IDENTITY: c_int = 115;
 fn functions() -> Result<&'static Functions, TlsUnavailable> {
     static FOUND: OnceLock<Result<Functions, String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
+        if cfg!(target_feature = "crt-static") {
+            return Err(STATIC.into());
+        }
         // SAFETY: OpenSSL's initialisation has no conditions.
         let library = unsafe { Library::new(NAME) }.map_err(|why| why.to_string())?;
         let functions = Functions::find(&library).map_err(|why| why.to_string())?;

@@ -23,7 +23,7 @@ test:
 test-vm:
 	tests/vm/run.sh --release --all
 
-# Packages in target/dist: Debian packages, a wheel, crates. packaging/README.md.
+# Packages in target/dist: Debian packages, wheels, the static command, a container image, crates. packaging/README.md.
 dist:
 	tools/dist.sh
 

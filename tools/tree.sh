@@ -14,17 +14,32 @@ unpack_system() {
     cp /etc/resolv.conf "$2/etc/resolv.conf"
 }
 
-# in_system TREE COMMAND [FOLDER...]: a shell command there, as root, with processes and /dev/shm of its own, and with folders of this machine.
+# What commands in a system get: processes and /dev/shm of their own, and the devices of this machine.
+MOUNTS='
+    mount --make-rprivate /
+    mount -t proc proc "$tree/proc"
+    mount --bind /dev "$tree/dev"
+    mkdir -p "$tree/dev/shm" && mount -t tmpfs -o mode=1777 tmpfs "$tree/dev/shm"
+    mount -t tmpfs -o mode=755 tmpfs "$tree/run"
+'
+
+# in_system TREE COMMAND [FOLDER...]: a shell command there, as root, with folders of this machine.
 in_system() {
     unshare --mount --pid --fork --kill-child -- sh -ec '
         tree=$1 command=$2
         shift 2
-        mount --make-rprivate /
-        mount -t proc proc "$tree/proc"
-        mount --bind /dev "$tree/dev"
-        mkdir -p "$tree/dev/shm" && mount -t tmpfs -o mode=1777 tmpfs "$tree/dev/shm"
-        mount -t tmpfs -o mode=755 tmpfs "$tree/run"
+        '"$MOUNTS"'
         for folder; do mkdir -p "$tree$folder" && mount --bind "$folder" "$tree$folder"; done
         exec chroot "$tree" env -i PATH="${BARE_PATH:-}/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 sh -ec "$command"
+    ' sh "$@"
+}
+
+# program_in_system TREE PROGRAM [WORD...]: a program there, as root, where there need be no shell.
+program_in_system() {
+    unshare --mount --pid --fork --kill-child -- sh -ec '
+        tree=$1
+        shift
+        '"$MOUNTS"'
+        exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ LC_ALL=C.UTF-8 chroot "$tree" "$@"
     ' sh "$@"
 }

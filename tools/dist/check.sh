@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# check.sh: what is wrong with the packaging that shows without a release build: packages of crates, units, maintainer scripts.
+# check.sh: what is wrong with the packaging that shows without a release build: packages of crates, units, maintainer scripts, the
+# image of a container.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/dist/common.sh
@@ -42,9 +43,33 @@ versions() {
     head -n 1 packaging/debian/changelog | grep -F "($VERSION)" || { echo "packaging/debian/changelog is not of $VERSION"; return 1; }
 }
 
+# The scripts are as bash wants them.
+syntax() {
+    local script
+    for script in tools/dist.sh tools/dist/*.sh; do
+        bash -n "$script" || return
+    done
+}
+
+# The Containerfile, with any file as the program: made twice it is the same bytes, and its user is one of the image.
+image() {
+    local context=$WORK/context user
+    mkdir -p "$context/empty" "$context/rootfs/usr/bin"
+    cp -r packaging/oci/rootfs/. "$context/rootfs/"
+    cp /bin/true "$context/rootfs/usr/bin/byway"
+    tools/dist/oci.py packaging/oci/Containerfile "$context" test "$WORK/first.tar" || return
+    tools/dist/oci.py packaging/oci/Containerfile "$context" test "$WORK/second.tar" || return
+    cmp "$WORK/first.tar" "$WORK/second.tar" || return
+    tar -tf "$WORK/first.tar" | grep -qx oci-layout || return
+    user=$(sed -n 's/^USER //p' packaging/oci/Containerfile)
+    grep -q "^byway:x:$user:" packaging/oci/rootfs/etc/passwd || { echo "$user is not byway in packaging/oci/rootfs/etc/passwd"; return 1; }
+}
+
 check "cargo package" tools/crates.py package --no-verify --allow-dirty
 check "lists of files" lists
 check "maintainer scripts" scripts
+check "syntax of tools/dist" syntax
+check "image of a container" image
 check "version of the changelog" versions
 if need systemd systemd-analyze; then check "systemd units" units; else echo "packaging: systemd-analyze is missing" >> "${BYWAY_SKIPS:-/dev/null}"; fi
 exit "$failed"

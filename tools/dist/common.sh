@@ -19,6 +19,14 @@ release_folder() {
     echo "${CARGO_TARGET_DIR:-target}/$1/release"
 }
 
+# need_target TARGET: have Rust's standard library for it, or add it by rustup.
+need_target() {
+    [ -d "$(rustc --print target-libdir --target "$1")" ] && return 0
+    have rustup && rustup target add "$1" >&2 && return 0
+    echo "Rust's standard library for $1 is missing: rustup target add $1" >&2
+    return 1
+}
+
 # crates_of TARGET CRATE...: crates that are linked in, with version and licence, a line each.
 crates_of() {
     local target=$1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# test.sh [SUBJECT...]: tries what `make dist` made on bare Debian systems without a toolchain: commands, library, wheel.
-# Subjects: reproducible, command, tdm, library, wheel, crates. As root; it changes nothing outside target/dist.
+# test.sh [SUBJECT...]: tries what `make dist` made on bare Debian systems without a toolchain, and the statically linked command without
+# any system. Subjects: command, tdm, library, wheel, aarch64, static, oci, crates, reproducible. As root; it changes nothing outside
+# target/dist.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/dist/common.sh
@@ -31,7 +32,7 @@ tree() {
     bare_system "$BARE"
     unpack_system "$BARE" "$WORK/$1"
     mkdir "$WORK/$1/dist"
-    cp "$DIST"/*.deb "$DIST"/*.whl "$WORK/$1/dist/"
+    cp "$DIST"/*.deb "$DIST"/*.whl "$DIST"/*.tar.gz "$WORK/$1/dist/"
 }
 
 # inside NAME COMMAND: a shell command in such a system, as root.
@@ -39,14 +40,34 @@ inside() {
     in_system "$WORK/$1" "$2"
 }
 
+# within NAME PROGRAM [WORD]...: a program in a folder without a shell, as root.
+within() {
+    program_in_system "$WORK/$1" "${@:2}"
+}
+
+# served_by LOG COMMAND...: starts a server in the background, and waits until it listens: its process is $server, its address $uri.
+served_by() {
+    local log=$1
+    shift
+    "$@" > "$log" 2>&1 &
+    server=$!
+    until grep -q 'listening at' "$log"; do
+        kill -0 "$server" || { cat "$log"; return 1; }
+        sleep 0.1
+    done
+    uri=$(sed -n 's/.*listening at \(tcp:[^ ,]*\).*/\1/p' "$log")
+    # A server at all addresses is asked at this machine's own.
+    uri=${uri/0.0.0.0/127.0.0.1}
+}
+
 APT="apt-get -qq -o Dpkg::Use-Pty=0 -o APT::Sandbox::User=root --no-install-recommends -y"
 # Stores a pair in an image and reads it again: `$1` stands before the command.
 KEPT='cd /tmp && rm -f d.img && $RUN byway create d.img --size 64M >/dev/null && $RUN byway kv put d.img 0041 hello && test "$($RUN byway kv get d.img 0041)" = hello'
 
-# Packages made again are the same bytes.
+# Packages made again of the same commit are the same bytes. Programs are not compiled again.
 reproducible() {
-    (cd "$DIST" && sha256sum -- *.deb > "$WORK/sums")
-    tools/dist/debs.sh && (cd "$DIST" && sha256sum -c "$WORK/sums")
+    (cd "$DIST" && sha256sum -- *.deb *.whl *-static.tar.gz *-oci.tar > "$WORK/sums")
+    tools/dist/debs.sh && tools/dist/wheels.sh && tools/dist/oci.sh && (cd "$DIST" && sha256sum -c "$WORK/sums")
 }
 
 commands() {
@@ -156,19 +177,163 @@ audit() {
     target/dist-python/bin/auditwheel show "$file" | tr '\n' ' ' | grep -q "constrains the platform tag to \"$(sed 's/.*abi3-\(.*\)\.whl/\1/' <<< "$file")\""
 }
 
+# A system of the other kind of machine, in which no maintainer script has run, and QEMU to run single programs of it.
+foreign_tree() {
+    need qemu-user-static qemu-aarch64-static && need mmdebstrap mmdebstrap || return
+    mmdebstrap --quiet --variant=extract --architectures=arm64 --include=python3.11,python3-pip-whl bookworm "$WORK/aarch64" "$(mirror)" || return
+    mkdir -p "$WORK/aarch64"/{dist,dev,proc,run,tmp} && cp "$DIST"/*aarch64.whl "$WORK/aarch64/dist/" && cp "$(command -v qemu-aarch64-static)" "$WORK/aarch64/qemu"
+}
+
+emulated() {
+    within aarch64 /qemu "$@"
+}
+
+aarch64() {
+    rm -rf "$WORK/aarch64"
+    try "aarch64: there is an arm64 system, and QEMU" foreign_tree
+    try "aarch64: pip installs the wheel" emulated /usr/bin/python3.11 -c "
+import glob, runpy, sys
+sys.path.insert(0, glob.glob('/usr/share/python-wheels/pip-*.whl')[0])
+sys.argv = ['pip', 'install', '-q', '--no-index', '--prefix', '/venv', *glob.glob('/dist/*.whl')]
+runpy.run_module('pip', run_name='__main__')"
+    try "aarch64: the module stores a pair and reads it" emulated /usr/bin/python3.11 -c "
+import glob, sys
+sys.path[:0] = glob.glob('/venv/**/*-packages', recursive=True)
+import byway
+with byway.open('embedded-ram:64M', transfer='inline') as device:
+    device.kv[b'0041'] = b'LATIN CAPITAL LETTER A'
+    assert device.kv[b'0041'] == b'LATIN CAPITAL LETTER A'"
+    try "aarch64: the command stores a pair in an image and reads it" emulated_pair
+    try "aarch64: auditwheel finds the wheel fit for its tag" audit aarch64
+}
+
+emulated_pair() {
+    local byway
+    byway=$(cd "$WORK/aarch64" && find venv -path '*/bin/byway')
+    emulated "/$byway" --version | grep "^byway $VERSION" && emulated "/$byway" create /tmp/d.img --size 64M &&
+        emulated "/$byway" kv put /tmp/d.img 0041 hello && test "$(emulated "/$byway" kv get /tmp/d.img 0041)" = hello
+}
+
+static_command() {
+    tree static
+    try "static: it is unpacked below /usr/local, and says its version" inside static "PATH=/usr/local/bin:\$PATH; tar -xf /dist/byway-*-static.tar.gz -C /usr/local --strip-components=1 && byway --version | grep -qx 'byway $VERSION.*'"
+    try "static: it names no loader and no library" is_static "$WORK/static/usr/local/bin/byway"
+    try "static: a pair is stored in an image and read" inside static "PATH=/usr/local/bin:\$PATH; RUN=; $KEPT"
+    try "static: man pages and completions are there" inside static "cd /usr/local/share && test -s man/man1/byway-kv-put.1 -a -s bash-completion/completions/byway -a -s zsh/site-functions/_byway -a -s fish/vendor_completions.d/byway.fish -a -s doc/byway/LICENSE"
+    try "static: it says that it has no TLS, and no library of byway tdm run" inside static "PATH=/usr/local/bin:\$PATH; $(refusals)"
+    try "static: its daemon serves dd under the library of byway-tdm" inside static "$APT update && $APT install /dist/byway_*.deb /dist/byway-tdm_*.deb
+$(static_daemon)"
+    mkdir -p "$WORK/empty"/{dev,proc,run,tmp}
+    cp "$WORK/static/usr/local/bin/byway" "$WORK/empty/byway"
+    try "static: in an empty tree it serves a pair over TCP, and gets it" served_alone
+}
+
+is_static() {
+    readelf -lWd "$1" && ! readelf -lWd "$1" | grep -E 'INTERP|NEEDED'
+}
+
+refusals() {
+    cat <<'END'
+cd /tmp
+refused() { if "$@" > said 2>&1; then return 1; fi; cat said; }
+byway key new --tls > key
+chmod 600 key
+refused byway kv get 'tcp://127.0.0.1:1/nqn.2026-11.example:disk?tls-key-file=key' 0041
+grep 'linked statically, and cannot load' said
+refused byway tdm run -- true
+grep 'statically linked byway comes without' said
+END
+}
+
+static_daemon() {
+    cat <<'END'
+mkdir -p /srv/data
+/usr/local/bin/byway tdm serve --socket /run/byway-tdm.sock --region 'emu:static?size=64M' --emulate-persistence > /tmp/log 2>&1 &
+until grep -q 'listening at /run/byway-tdm.sock' /tmp/log; do sleep 0.1; kill -0 $!; done
+/usr/bin/byway tdm run -- dd if=/usr/bin/byway of=/srv/data/copy bs=4k count=256 oflag=sync status=none 2> /tmp/notes
+test ! -s /tmp/notes
+/usr/local/bin/byway tdm status --once | grep '1 more file that no program has open'
+kill -TERM $!
+wait $!
+cmp -n 1048576 /usr/bin/byway /srv/data/copy
+END
+}
+
+# innermost PROCESS: the last of those that it has begun, each by the one before: the first process of its namespace, as in a container.
+innermost() {
+    local process=$1 child
+    while child=$(pgrep -P "$process"); do process=$child; done
+    echo "$process"
+}
+
+served_alone() {
+    local server uri
+    within empty /byway create /tmp/d.img --size 64M && within empty /byway kv put /tmp/d.img 0041 hello || return
+    served_by "$WORK/served" within empty /byway serve /tmp/d.img --tcp 127.0.0.1:0 || return
+    test "$(within empty /byway kv get "$uri" 0041)" = hello || return
+    kill -TERM "$(innermost "$server")" && wait "$server" && within empty /byway check /tmp/d.img
+}
+
+have_runtime() {
+    need umoci umoci && need runc runc && need jq jq
+}
+
+# contained NAME [WORD]...: a container of the image, on this machine's network, whose program gets these arguments (none has a blank), or
+# else its own.
+contained() {
+    local name=$1
+    shift
+    cp -r --reflink=auto "$WORK/bundle" "$WORK/$name"
+    jq '.process.terminal = false | .linux.namespaces |= map(select(.type != "network"))
+        | .mounts |= map(select(.destination != "/var/lib/byway")) + [{destination: "/var/lib/byway", type: "none", source: $volume, options: ["bind", "rw"]}]
+        | if $words == "" then . else .process.args = [.process.args[0]] + ($words | split(" ")) end' \
+        --arg volume "$WORK/volume" --arg words "$*" "$WORK/bundle/config.json" > "$WORK/$name/config.json"
+    runc --root "$WORK/runc" run --bundle "$WORK/$name" "byway-$name"
+}
+
+oci() {
+    try "oci: umoci, runc and jq are there" have_runtime
+    mkdir "$WORK/layout" && tar -xf "$DIST"/byway-*-oci.tar -C "$WORK/layout"
+    try "oci: umoci unpacks it" umoci unpack --image "$WORK/layout:$VERSION" "$WORK/bundle"
+    install -d -o 65532 -g 65532 "$WORK/volume"
+    try "oci: its program says its version" contained version --version
+    try "oci: it makes an image in its volume" contained create create disk.img --size 64M
+    try "oci: that file is the user's" test "$(stat -c %u:%g "$WORK/volume/disk.img")" = 65532:65532
+    try "oci: by its own arguments it serves a pair, is healthy, and ends by its signal" served_contained
+}
+
+image_config() {
+    local blobs=$WORK/layout/blobs manifest
+    manifest=$(jq -r '.manifests[0].digest' "$WORK/layout/index.json" | tr : /)
+    cat "$blobs/$(jq -r .config.digest "$blobs/$manifest" | tr : /)"
+}
+
+served_contained() {
+    local server uri health
+    contained put kv put disk.img 0041 hello && served_by "$WORK/served" contained serve || return
+    test "$(contained get kv get "$uri" 0041)" = hello || return
+    # What Docker asks, behind the word CMD and the program.
+    mapfile -t health < <(image_config | jq -r '.config.Healthcheck.Test[2:][]')
+    contained health "${health[@]}" || return
+    runc --root "$WORK/runc" kill byway-serve TERM && wait "$server"
+}
+
 crates() {
     try "crates: spec, queue and codec are usable alone" tools/dist/alone.sh "$DIST/crates"
 }
 
 [ "$(id -u)" = 0 ] || { echo "test.sh: root alone may make systems to try packages on" >&2; exit 1; }
+# Servers that a failed check leaves.
+trap 'for job in $(jobs -p); do kill -KILL "$(innermost "$job")" || true; done' EXIT
 mkdir -p "$WORK"
 subjects=("$@")
-[ $# -gt 0 ] || subjects=(command tdm library wheel crates reproducible)
+[ $# -gt 0 ] || subjects=(command tdm library wheel aarch64 static oci crates reproducible)
 for subject in "${subjects[@]}"; do
     case $subject in
         reproducible) try "debs: made again they are the same bytes" reproducible ;;
         command) commands ;;
-        tdm | library | wheel | crates) "$subject" ;;
+        static) static_command ;;
+        tdm | library | wheel | aarch64 | oci | crates) "$subject" ;;
         *) echo "test.sh: no $subject; see its first lines" >&2; exit 2 ;;
     esac
 done

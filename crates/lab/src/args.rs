@@ -8,10 +8,11 @@ use byway_console::generate::Shell;
 use byway_console::{number, size};
 use byway_measure::workload::Workload;
 use byway_measure::{Common, Switch, Way};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::contest::{Engine, Letter, Op};
 use crate::endurance::skew::Skew;
+use crate::report::account::Account;
 
 /// Experiments with Byway: beside other key-value stores, over a device's life, and those of the papers.
 #[derive(Debug, Parser)]
@@ -259,6 +260,17 @@ pub struct Gen {
     pub what: GenWhat,
 }
 
+/// How a figure is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FigureForm {
+    /// A vector image for browsers.
+    Svg,
+    /// A page for papers.
+    Pdf,
+    /// The values.
+    Csv,
+}
+
 /// What is made from measurements, or from the command tree.
 #[derive(Debug, Subcommand)]
 pub enum GenWhat {
@@ -277,17 +289,24 @@ Examples:
 Example:
   byway-lab gen reference > docs/reference/lab-commands.md")]
     Reference,
-    /// A figure as SVG: wire bytes of a put by value size, a line for each method of the rows.
+    /// A figure: bytes of a put by value size, a line for each method of the rows.
     #[command(after_help = "\
 Examples:
   byway-lab gen figure benches/results/wire-bytes.json > docs/images/wire-bytes.svg
   byway bench transfer --sizes 8,64,512 --methods prp,inline --json | byway-lab gen figure - > wire.svg
+  byway-lab gen figure rows.json --account payload --form pdf > payload.pdf
 
 More figures, as SVG, CSV and PDF: byway-lab report, byway-lab kv --report.")]
     Figure {
         /// Rows of `byway bench transfer --json`, with or without a line about the run before them; - is standard input.
         #[arg(value_name = "FILE")]
         results: PathBuf,
+        /// By which account bytes are counted; that of the papers is payload, or one of the next two.
+        #[arg(long, value_enum, default_value_t = Account::Wire)]
+        account: Account,
+        /// How it is written.
+        #[arg(long, value_enum, default_value_t = FigureForm::Svg)]
+        form: FigureForm,
     },
     /// Completions for a shell.
     #[command(after_help = "\

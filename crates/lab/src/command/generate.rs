@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use byway_console::generate;
 use clap::CommandFactory;
 
-use crate::args::{Cli, GenWhat};
+use crate::args::{Cli, FigureForm, GenWhat};
+use crate::report::account::Account;
 use crate::report::wire_bytes;
 
 /// Prints or writes what was asked for.
@@ -20,21 +21,26 @@ pub fn run(what: &GenWhat, out: &mut impl Write) -> Result<()> {
         GenWhat::Man { dir: None } => generate::man(command, out)?,
         GenWhat::Man { dir: Some(dir) } => generate::man_pages(command, dir)?,
         GenWhat::Reference => generate::reference("Commands of byway-lab", command, out)?,
-        GenWhat::Figure { results } => figure(results, out)?,
+        GenWhat::Figure { results, account, form } => figure(results, *account, *form, out)?,
         GenWhat::Completions { shell } => generate::completions(command, *shell, out)?,
     }
     Ok(())
 }
 
-fn figure(results: &Path, out: &mut impl Write) -> Result<()> {
+fn figure(results: &Path, account: Account, form: FigureForm, out: &mut impl Write) -> Result<()> {
     let text = match results == Path::new("-") {
         true => std::io::read_to_string(std::io::stdin()),
         false => std::fs::read_to_string(results),
     };
     let text = text.with_context(|| results.display().to_string())?;
     let parsed = wire_bytes::Results::parse(&text).with_context(|| results.display().to_string())?;
-    let figure = parsed.figure().with_context(|| format!("{} has no rows", results.display()))?;
-    Ok(out.write_all(figure.svg()?.as_bytes())?)
+    let figure = parsed.figure(account).with_context(|| format!("{} has no rows", results.display()))?;
+    let bytes = match form {
+        FigureForm::Svg => figure.svg()?.into_bytes(),
+        FigureForm::Pdf => figure.pdf()?,
+        FigureForm::Csv => figure.csv().into_bytes(),
+    };
+    Ok(out.write_all(&bytes)?)
 }
 
 #[cfg(test)]
@@ -66,12 +72,21 @@ mod tests {
     fn the_committed_figure_is_drawn_from_the_committed_results() {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let mut out = Vec::new();
-        run(&GenWhat::Figure { results: root.join("benches/results/wire-bytes.json") }, &mut out).unwrap();
+        let figure = |account, form, out: &mut Vec<u8>| {
+            let results = root.join("benches/results/wire-bytes.json");
+            run(&GenWhat::Figure { results, account, form }, out).unwrap();
+        };
+        figure(Account::Wire, FigureForm::Svg, &mut out);
         let same = std::fs::read(root.join("docs/images/wire-bytes.svg")).unwrap() == out;
         assert!(
             same,
             "run: byway-lab gen figure benches/results/wire-bytes.json > docs/images/wire-bytes.svg"
         );
+        let (mut pdf, mut csv) = (Vec::new(), Vec::new());
+        figure(Account::Payload, FigureForm::Pdf, &mut pdf);
+        figure(Account::Payload, FigureForm::Csv, &mut csv);
+        let csv = String::from_utf8(csv).unwrap();
+        assert!(pdf.starts_with(b"%PDF") && csv.contains("without headers"), "{csv}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use byway_measure::rows::TransferRow;
 
 /// By which account bytes are compared with the papers (docs/reference/link-model.md).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Account {
     /// Completion and two doorbells beside command and data: 24 bytes a command.
     Payload,

@@ -1,6 +1,6 @@
 //! The report: what was measured, the papers' claims beside it, and the page that shows both.
 
-mod account;
+pub mod account;
 pub mod breakdown;
 pub mod claims;
 pub mod figures;

@@ -1,8 +1,10 @@
-//! The figure of the README: wire bytes of a put by value size, for rows of `byway bench transfer --json`.
+//! The figure of the README: bytes of a put by value size, for rows of `byway bench transfer --json`.
 
 use byway_figure::{Axis, Figure, Lines, Paper, Quantity, Series, Source};
 use byway_measure::rows::TransferRow;
 use serde::Deserialize;
+
+use super::account::Account;
 
 /// Methods that are drawn first, in this order, and how each moves a value; other methods follow by their names alone.
 const NAMED: [(&str, &str); 4] = [
@@ -58,8 +60,8 @@ impl Results {
         lines
     }
 
-    /// The figure, with a line for each method; `None` if there are no rows.
-    pub fn figure(self) -> Option<Figure> {
+    /// The figure of the bytes of an account, with a line for each method; `None` if there are no rows.
+    pub fn figure(self, account: Account) -> Option<Figure> {
         let lines = self.lines();
         let Self { run, rows } = self;
         if rows.is_empty() {
@@ -68,13 +70,23 @@ impl Results {
         let source = Source::new(run.command).with_origin(run.cpu, run.commit, run.date);
         let source = source.with_paper(Paper::BYTE_EXPRESS).with_paper(Paper::BAND_SLIM);
         let bytes = |name: &str| Axis::log2(Quantity::new(name, "bytes"));
-        let mut plot = Lines::new(bytes("value size"), bytes("traffic of a put on the link"));
+        let (name, title) = match account {
+            Account::Wire => ("wire-bytes", "Wire bytes of one put by value size"),
+            Account::Payload => ("payload-bytes", "Payload bytes of one put by value size"),
+            Account::Interrupt => ("interrupt-bytes", "Payload and interrupt bytes of one put by value size"),
+            Account::Pointer => {
+                ("pointer-bytes", "Payload, interrupt and pointer bytes of one put by value size")
+            }
+        };
+        let is_wire = account == Account::Wire;
+        let drawn = if is_wire { "traffic of a put on the link" } else { "bytes of a put, without headers" };
+        let mut plot = Lines::new(bytes("value size"), bytes(drawn));
         for (method, name) in lines {
             let of = rows.iter().filter(|row| row.method == method);
-            let points: Vec<(f64, f64)> = of.map(|row| (row.size, row.wire_bytes)).collect();
+            let points: Vec<(f64, f64)> = of.map(|row| (row.size, account.bytes(row))).collect();
             plot = plot.with(Series::measured(name, points));
         }
-        let figure = Figure::new("wire-bytes", "Wire bytes of one put by value size", plot, source);
+        let figure = Figure::new(name, title, plot, source);
         Some(figure.with_caption("Both axes are logarithmic.").with_dark_colours())
     }
 }
@@ -95,14 +107,14 @@ mod tests {
 
     #[test]
     fn raw_rows_without_a_line_about_the_run_keep_their_first() {
-        let csv = Results::parse(&raw()).unwrap().figure().unwrap().csv();
+        let csv = Results::parse(&raw()).unwrap().figure(Account::Wire).unwrap().csv();
         assert_eq!(csv.matches("\n\"prp: ").count(), 2, "{csv}");
     }
 
     #[test]
     fn a_line_about_the_run_says_where_the_figure_comes_from() {
         let text = format!("{{\"command\":\"byway bench\",\"commit\":\"3f06a98b\"}}\n{}", raw());
-        let csv = Results::parse(&text).unwrap().figure().unwrap().csv();
+        let csv = Results::parse(&text).unwrap().figure(Account::Wire).unwrap().csv();
         assert!(csv.contains("# command: byway bench\n# commit: 3f06a98b\n"), "{csv}");
         assert_eq!(csv.matches("\n\"prp: ").count(), 2, "{csv}");
     }
@@ -112,14 +124,14 @@ mod tests {
         let profile = Profile::by_name("cosmos").unwrap();
         let row = |method| serde_json::to_string(&modelled(&profile, method, 8)).unwrap() + "\n";
         let text = row(Method::Hybrid) + &row(Method::Prp);
-        let csv = Results::parse(&text).unwrap().figure().unwrap().csv();
+        let csv = Results::parse(&text).unwrap().figure(Account::Wire).unwrap().csv();
         let place = |line: &str| csv.find(line).unwrap_or_else(|| panic!("{line}: {csv}"));
         assert!(place("\n\"prp: ") < place("\nhybrid"), "{csv}");
     }
 
     #[test]
     fn a_file_without_rows_makes_no_figure() {
-        assert!(Results::parse("").unwrap().figure().is_none());
+        assert!(Results::parse("").unwrap().figure(Account::Wire).is_none());
         assert!(Results::parse("no json\n").is_err());
     }
 }

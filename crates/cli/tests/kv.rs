@@ -11,6 +11,12 @@ const RECORDS: &str = "0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;\n\
                        1F600;GRINNING FACE;So;0;ON;;;;;N;;;;;\n";
 
 #[test]
+fn flush_of_a_device_of_keys_alone_succeeds() {
+    let image = Image::new(&["kv:16M"]);
+    assert_eq!(said(&["kv", "flush", &image.uri("")]), "");
+}
+
+#[test]
 fn value_is_read_by_the_next_process() {
     let image = Image::new(&[]);
     let uri = image.uri("");

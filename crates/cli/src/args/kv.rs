@@ -213,6 +213,14 @@ last counts. A device without atomic Store Many refuses, and changes nothing.")]
         #[arg(long)]
         json: bool,
     },
+    /// Make what is stored durable: wait until the device has written back what its cache holds.
+    #[command(after_help = "\
+Example:
+  byway kv flush embedded:disk.img")]
+    Flush {
+        #[command(flatten)]
+        device: Device,
+    },
     /// Store every record of a file, or compare a file with what is stored.
     #[command(visible_alias = "load")]
     Import(Box<Import>),

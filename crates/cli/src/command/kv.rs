@@ -48,6 +48,7 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
         KvCommand::Batch { device, file, hex, json } => {
             kv_ranges::batch(device, file, (*hex, *json), out, interrupt)
         }
+        KvCommand::Flush { device } => kv_import::flush(&mut open(device)?),
         KvCommand::Import(import) if import.compare => kv_records::compare(import, out, interrupt),
         KvCommand::Import(import) if import.cost => kv_records::store(import, out, interrupt),
         KvCommand::Import(import) => kv_import::run(import, out, interrupt),

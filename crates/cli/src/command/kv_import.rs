@@ -369,7 +369,7 @@ fn is_of_the_record(kind: ErrorKind) -> bool {
 ///
 /// # Errors
 /// What the device says. One without Flush has nothing to write back.
-fn flush(kv: &mut Kv) -> Result<()> {
+pub fn flush(kv: &mut Kv) -> Result<()> {
     let nsid = kv.nsid();
     match kv.queue().execute(NvmCommand::Flush { nsid }.into()) {
         Err(error) if error.kind() != ErrorKind::Unsupported => Err(error.doing("flush").into()),

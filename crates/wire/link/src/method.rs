@@ -79,6 +79,15 @@ impl Method {
             Self::Adaptive => "adaptive",
         }
     }
+
+    /// What the paper that published it calls it, which is taken for the name too.
+    pub const fn published_as(self) -> Option<&'static str> {
+        match self {
+            Self::Inline => Some("byteexpress"),
+            Self::Piggyback => Some("bandslim"),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Method {
@@ -96,8 +105,8 @@ impl Serialize for Method {
 /// A name that is no transfer method.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown transfer method {0:?}: expected prp, sgl, piggyback, piggyback-pt, prp+tail, inline, hybrid, cxl, \
-     cxl+piggyback or adaptive"
+    "unknown transfer method {0:?}: expected prp, sgl, piggyback (BandSlim), piggyback-pt, prp+tail, inline (ByteExpress), hybrid, \
+     cxl, cxl+piggyback or adaptive"
 )]
 pub struct UnknownMethod(pub String);
 
@@ -107,7 +116,7 @@ impl FromStr for Method {
     fn from_str(text: &str) -> Result<Self, UnknownMethod> {
         Self::ALL
             .into_iter()
-            .find(|method| method.name() == text)
+            .find(|method| method.name() == text || method.published_as() == Some(text))
             .ok_or_else(|| UnknownMethod(text.to_owned()))
     }
 }
@@ -122,6 +131,7 @@ mod tests {
         for method in Method::ALL {
             assert_eq!(method.to_string().parse::<Method>().unwrap(), method);
         }
+        assert_eq!("byteexpress".parse::<Method>().unwrap(), Method::Inline);
     }
 
     #[test]

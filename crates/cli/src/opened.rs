@@ -1,13 +1,13 @@
 //! Devices that commands open by a URI, and the depth of queues that the URI asks for.
 
-use byway::{Address, Backend, Device, Error, ErrorKind, Result};
+use byway::{Address, Backend, Device, Error, ErrorKind, Result, SystemCause};
 
 /// Opens a device that is written to. A note on standard error says if `depth=` of the URI is more than its queues hold.
 ///
 /// # Errors
 /// As [`byway::open`].
 pub fn open(uri: &str) -> Result<Device> {
-    let opened = byway::open(uri).map_err(|error| in_use(uri, error));
+    let opened = byway::open(uri).map_err(|error| in_use(uri, error)).map_err(|error| missing(uri, error));
     opened.inspect(|device| note_if_lowered(uri, device))
 }
 
@@ -20,6 +20,20 @@ fn in_use(uri: &str, error: Error) -> Error {
     let said = error.to_string().replace(FOLLOW, "");
     Error::host(ErrorKind::Busy, format!("{said}; if a server has it open, use its tcp:// address"))
         .with_retry(error.retry())
+}
+
+/// The error of an image that is not there, with the command that makes one.
+fn missing(uri: &str, error: Error) -> Error {
+    let not_found = rustix::io::Errno::NOENT.raw_os_error();
+    let is_missing = SystemCause::of(&error).is_some_and(|cause| cause.errno == not_found);
+    match uri.parse() {
+        Ok(Address::Embedded(_)) if is_missing => {
+            let said =
+                format!("{error}; an image is made by byway create, such as byway create disk.img --size 1G");
+            Error::kernel(said, std::io::Error::from_raw_os_error(not_found)).covering_source()
+        }
+        _ => error,
+    }
 }
 
 /// The advice of the library, which is for readers.

@@ -158,6 +158,9 @@ fn range_that_is_not_allocated_is_reported_before_reads() {
     let read = ["--rw", "randread", "--count", "100"];
     assert_eq!(measured(&uri, &read)["unallocated_bytes"], 16 << 20);
     assert!(said(&[&["perf", &uri], &read[..]].concat()).contains("16 MiB of the range are not allocated"));
+    let holes = image.file("holes", &[]);
+    std::fs::File::options().write(true).open(&holes).unwrap().set_len(1 << 20).unwrap();
+    assert_eq!(measured(&holes, &read)["unallocated_bytes"], 1 << 20);
     measured(&uri, &["--rw", "write", "--bs", "64K", "--count", "256"]);
     assert_eq!(measured(&uri, &read)["unallocated_bytes"], Value::Null);
     said(&["nvm", "trim", &uri, "--offset", "0", "--length", "4M"]);

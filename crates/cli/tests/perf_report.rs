@@ -96,6 +96,8 @@ fn reports_stand_beside_each_other_with_a_run_and_without() {
     assert_eq!(data(&after)["runs"].as_array().unwrap().len(), 1);
     let file = before.join("report.json");
     let pair = ["perf", "--compare", after.to_str().unwrap(), "--compare", file.to_str().unwrap()];
+    assert!(said(&pair).contains("after / before"));
+    assert!(refused(2, &pair[..3]).contains("name two by --compare"));
     said(&[&pair[..], &["--report", both.to_str().unwrap()]].concat());
     assert!(page(&both).contains("after beside before"));
     let names: Vec<String> =
@@ -113,6 +115,7 @@ fn comparison_prints_ratios_and_says_which_settings_differ() {
     reported(&before, &["--count", "2000"]);
     let load = ["perf", "null-backend:1G", "--rw", "randrw", "--depth", "8", "--count", "2000"];
     let compare = ["--compare", before.to_str().unwrap(), "--report", after.to_str().unwrap()];
+    assert!(said(&[&load[..], &compare[..2]].concat()).contains("this run / before"));
     let printed = said(&[&load[..], &compare].concat());
     assert!(printed.contains("this run / before") && printed.contains("read: p99, µs"), "{printed}");
     assert!(printed.contains("depth 8 against 4"), "{printed}");

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, fallocate, open};
@@ -99,6 +100,18 @@ impl PlainFile {
             return Ok(self.file.metadata()?.len());
         }
         Ok(rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?)
+    }
+
+    /// Bytes of it that are on the disk now: fewer than its size where it has holes. All of a device.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn allocated_bytes(&self) -> io::Result<u64> {
+        let len_bytes = self.len_bytes()?;
+        match self.kind {
+            PlainKind::File => Ok((self.file.metadata()?.blocks() * 512).min(len_bytes)),
+            _ => Ok(len_bytes),
+        }
     }
 
     /// The smallest block that can be read and written past the page cache, in bytes.

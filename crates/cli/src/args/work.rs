@@ -77,7 +77,7 @@ Examples:
   byway perf blocks.bin --rw randread --time 5 --log run --log-avg-ms 100
   byway perf blocks.bin --jobs jobs.fio --json
   byway perf blocks.bin --rw randread --time 5 --report after --compare before
-  byway perf --compare after --compare before --report both
+  byway perf --compare after --compare before
 
 Loads that write overwrite what the device holds in the range, or under the keys. Each thread has a queue and a random \
 number stream of its own, and of a sequential load a part of the range of its own. Ctrl-C ends the measurement and prints \
@@ -98,9 +98,9 @@ pub struct Perf {
     /// Write a report into a folder: report.html, its figures as SVG, CSV and PDF, and report.json.
     #[arg(help_heading = "Output", long, value_name = "FOLDER")]
     pub report: Option<PathBuf>,
-    /// Compare with a finished report: its folder or its report.json. Once for each; without --rw and --jobs nothing is measured,
-    /// and the finished reports are compared with each other.
-    #[arg(help_heading = "Output", long, value_name = "REPORT", requires = "report")]
+    /// Print the figures beside those of a finished report, and their ratios: its folder or its report.json. Once for each; without
+    /// --rw and --jobs nothing is measured, and the first finished report is compared with the others.
+    #[arg(help_heading = "Output", long, value_name = "REPORT")]
     pub compare: Vec<PathBuf>,
     /// Print one JSON object.
     #[arg(help_heading = "Output", long)]

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use byway::{Backend, Device};
 use byway_console::failure::No;
 use byway_console::size;
@@ -97,8 +97,7 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
     let others = args.compare.iter().map(|path| perf_report::read(path, interrupt));
     let others = others.collect::<Result<Vec<Named>>>()?;
     if args.settings.rw.is_none() && args.jobs.is_none() {
-        args.report.as_deref().map_or(Ok(()), perf_report::make_folder)?;
-        return write_report(args, others);
+        return compare_finished(args, others, out);
     }
     let jobs = jobs_of(args)?;
     let (reports, failed) = measured_groups(args, &jobs, interrupt);
@@ -107,7 +106,7 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
     }
     let is_interrupted = reports.iter().any(|report| report.interrupted) || interrupt.check().is_err();
     let has_commands = reports.iter().any(|report| report.commands > 0);
-    if args.report.is_some() && (has_commands || !is_interrupted) && !reports.is_empty() {
+    if is_kept(args) && (has_commands || !is_interrupted) && !reports.is_empty() {
         let runs = reports.iter().filter_map(|report| report.kept.clone()).collect();
         let measurement =
             Measurement { version: env!("CARGO_PKG_VERSION").to_owned(), origin: Origin::here(), runs };
@@ -124,6 +123,23 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
         return Err(Interrupted(said.into()).into());
     }
     check_missing(&reports)
+}
+
+/// Compares the first of finished reports with each of the others.
+fn compare_finished(args: &Perf, reports: Vec<Named>, out: &mut impl Write) -> Result<()> {
+    ensure!(!args.json, "--json is of a measurement; the report.json of each report has its figures");
+    let is_one = reports.len() < 2 && args.report.is_none();
+    ensure!(!is_one, "a report is compared with another: name two by --compare, or measure one by --rw");
+    if let Some((first, others)) = reports.split_first() {
+        print_ratios(args, first, others, out)?;
+    }
+    args.report.as_deref().map_or(Ok(()), perf_report::make_folder)?;
+    write_report(args, reports)
+}
+
+/// Whether what a report needs is kept of a measurement.
+fn is_kept(args: &Perf) -> bool {
+    args.report.is_some() || !args.compare.is_empty()
 }
 
 /// Runs each group of jobs; what was measured before one failed is kept.
@@ -145,8 +161,8 @@ fn measured_groups(args: &Perf, jobs: &[Job], interrupt: &Interrupt) -> (Vec<Rep
 /// Prints this run's figures beside each of the others.
 fn print_ratios(args: &Perf, this: &Named, others: &[Named], out: &mut impl Write) -> Result<()> {
     for other in others.iter().filter(|_| !args.json) {
-        let ratio = format!("{THIS_RUN} / {}", other.name);
-        let mut table = Table::new(&["", THIS_RUN, &other.name, &ratio]);
+        let ratio = format!("{} / {}", this.name, other.name);
+        let mut table = Table::new(&["", &this.name, &other.name, &ratio]);
         perf_report::ratios(this, other).into_iter().for_each(|row| table.push(row));
         put!(out, "{table}")?;
         if let Some(differing) = perf_report::differing_settings(this, other) {
@@ -206,7 +222,7 @@ fn measured(args: &Perf, jobs: &[Job], first_thread: u32, interrupt: &Interrupt)
         let open = |opened: &str| open_once(opened, changes(uri), &mut devices);
         let mut plan = Plan::of(&job.settings, uri, opened::depth_of(uri), open)?;
         plan.first_thread = first_thread;
-        if args.report.is_some() {
+        if is_kept(args) {
             plan.keep_series()?;
         }
         first_thread += plan.threads;

@@ -95,7 +95,10 @@ impl Target {
     pub fn namespaces(&self) -> Result<Vec<Namespace>> {
         let kind = NamespaceKind::Nvm { lba_bytes: self.lba_bytes(), blocks: self.blocks };
         let size_bytes = self.blocks << self.lba_shift;
-        Ok(vec![Namespace { nsid: Nsid::FIRST, kind, size_bytes, used_bytes: size_bytes, nguid: [0; 16] }])
+        let asking =
+            |cause| Error::kernel(format!("asking {} for its size failed", self.path.display()), cause);
+        let used_bytes = self.file.allocated_bytes().map_err(asking)?.min(size_bytes);
+        Ok(vec![Namespace { nsid: Nsid::FIRST, kind, size_bytes, used_bytes, nguid: [0; 16] }])
     }
 
     /// What a backend can do with it, over an interface whose commands go on by themselves or not.

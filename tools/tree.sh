@@ -18,7 +18,7 @@ unpack_system() {
 MOUNTS='
     mount --make-rprivate /
     mount -t proc proc "$tree/proc"
-    mount --bind /dev "$tree/dev"
+    mount --rbind /dev "$tree/dev"
     mkdir -p "$tree/dev/shm" && mount -t tmpfs -o mode=1777 tmpfs "$tree/dev/shm"
     mount -t tmpfs -o mode=755 tmpfs "$tree/run"
 '

@@ -330,7 +330,7 @@ subjects=("$@")
 [ $# -gt 0 ] || subjects=(command tdm library wheel aarch64 static oci crates reproducible)
 for subject in "${subjects[@]}"; do
     case $subject in
-        reproducible) try "debs: made again they are the same bytes" reproducible ;;
+        reproducible) try "packages: made again they are the same bytes" reproducible ;;
         command) commands ;;
         static) static_command ;;
         tdm | library | wheel | aarch64 | oci | crates) "$subject" ;;

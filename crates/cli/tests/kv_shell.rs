@@ -211,7 +211,8 @@ struct Terminal {
 impl Terminal {
     fn new(uri: &str, state: &Path) -> Self {
         let program = assert_cmd::cargo::cargo_bin("byway");
-        let line = format!("{} kv shell {uri}", program.display());
+        // In the place of the shell that script(1) starts: that one, where it is dash, ends by the Ctrl-C that is typed.
+        let line = format!("exec {} kv shell {uri}", program.display());
         let mut child = Command::new("script")
             .args(["-qfec", &line, "/dev/null"])
             .env("XDG_STATE_HOME", state)

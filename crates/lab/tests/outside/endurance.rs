@@ -14,6 +14,8 @@ fn on_terminal(args: &[&str]) -> String {
     let (master, slave) = terminal();
     let mut child = Command::new(assert_cmd::cargo::cargo_bin("byway-lab"))
         .args(args)
+        // Bars are for terminals that can move their cursor.
+        .env("TERM", "xterm")
         .stdout(Stdio::null())
         .stderr(Stdio::from(slave))
         .spawn()

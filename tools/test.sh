@@ -21,7 +21,7 @@ failed=0
 host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 export "CARGO_TARGET_${host}_RUNNER=$PWD/tools/limit.sh"
 
-need_compilers && need python3 python3 && need git git || exit 2
+need_compilers && need g++ c++ && need python3 python3 && need git git || exit 2
 need unicode-data /usr/share/unicode/UnicodeData.txt || true
 need chromium chromium || true
 # What TLS is spoken by comes with it.

@@ -17,20 +17,27 @@ unpack_system() {
 # What commands in a system get: processes and /dev/shm of their own, and the devices of this machine.
 MOUNTS='
     mount --make-rprivate /
+    mount --bind "$tree" "$tree"
     mount -t proc proc "$tree/proc"
     mount --rbind /dev "$tree/dev"
+    mkdir -p "$tree/sys" && mount --rbind /sys "$tree/sys"
     mkdir -p "$tree/dev/shm" && mount -t tmpfs -o mode=1777 tmpfs "$tree/dev/shm"
     mount -t tmpfs -o mode=755 tmpfs "$tree/run"
 '
 
-# in_system TREE COMMAND [FOLDER...]: a shell command there, as root, with folders of this machine.
+# in_system TREE COMMAND [FOLDER...]: a shell command there, as root, with folders of this machine. The tree becomes the root of the mount
+# namespace, as in a container: a program in a mere chroot may not make namespaces of its own.
 in_system() {
     unshare --mount --pid --fork --kill-child -- sh -ec '
         tree=$1 command=$2
         shift 2
         '"$MOUNTS"'
         for folder; do mkdir -p "$tree$folder" && mount --bind "$folder" "$tree$folder"; done
-        exec chroot "$tree" env -i PATH="${BARE_PATH:-}/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 sh -ec "$command"
+        mkdir -p "$tree/run/before"
+        pivot_root "$tree" "$tree/run/before"
+        cd /
+        umount -l /run/before
+        exec env -i PATH="${BARE_PATH:-}/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 sh -ec "$command"
     ' sh "$@"
 }
 

@@ -11,7 +11,7 @@ use byway_console::records::JsonRecord;
 use byway_console::terminal::{Interrupt, print_if_json, print_json};
 use serde::Serialize;
 
-use super::kv_device::{Shown, checked_key, key_of, no_key, open, open_to_read};
+use super::kv_device::{Shown, checked_key, flush, key_of, no_key, open, open_to_read};
 use super::{kv_export, kv_import, kv_ranges, kv_records, shell};
 use crate::args::{self, KvCommand};
 
@@ -48,7 +48,7 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
         KvCommand::Batch { device, file, hex, json } => {
             kv_ranges::batch(device, file, (*hex, *json), out, interrupt)
         }
-        KvCommand::Flush { device } => kv_import::flush(&mut open(device)?),
+        KvCommand::Flush { device } => flush(&mut open(device)?),
         KvCommand::Import(import) if import.compare => kv_records::compare(import, out, interrupt),
         KvCommand::Import(import) if import.cost => kv_records::store(import, out, interrupt),
         KvCommand::Import(import) => kv_import::run(import, out, interrupt),

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use byway::{Error, ErrorKind, Key, Kv};
+use byway::{BackendQueue, Error, ErrorKind, Key, Kv, NvmCommand};
 use byway_console::records::{JsonRecord, key_error, parse_hex, to_hex};
 use byway_console::terminal::print_json;
 
@@ -79,5 +79,17 @@ impl Shown {
             return Ok(print_json(out, &JsonRecord::of_key(bytes, self.hex))?);
         }
         Ok(writeln!(out, "{}", text(bytes, self.hex))?)
+    }
+}
+
+/// Makes the acknowledged records durable.
+///
+/// # Errors
+/// What the device says. One without Flush has nothing to write back.
+pub fn flush(kv: &mut Kv) -> Result<()> {
+    let nsid = kv.nsid();
+    match kv.queue().execute(NvmCommand::Flush { nsid }.into()) {
+        Err(error) if error.kind() != ErrorKind::Unsupported => Err(error.doing("flush").into()),
+        _ => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use byway::{Backend, BackendQueue, ErrorKind, Key, Kv, NvmCommand, StoreOptions};
+use byway::{Backend, ErrorKind, Key, Kv, StoreOptions};
 use byway_console::failure::No;
 use byway_console::files;
 use byway_console::records::Record;
@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use super::import_last::LastStored;
 use super::import_state::{BadRecords, Counts, StateFile, ensure_distinct_files};
+use super::kv_device::flush;
 use crate::{args, opened};
 
 /// Records that are stored together, and bytes of them, but for the last one's.
@@ -363,18 +364,6 @@ impl<'a> Importer<'a> {
 /// Whether an error is the record's own: the next one may be stored.
 fn is_of_the_record(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::TooLarge | ErrorKind::InvalidArgument)
-}
-
-/// Makes the acknowledged records durable.
-///
-/// # Errors
-/// What the device says. One without Flush has nothing to write back.
-pub fn flush(kv: &mut Kv) -> Result<()> {
-    let nsid = kv.nsid();
-    match kv.queue().execute(NvmCommand::Flush { nsid }.into()) {
-        Err(error) if error.kind() != ErrorKind::Unsupported => Err(error.doing("flush").into()),
-        _ => Ok(()),
-    }
 }
 
 /// The bar of an import: bytes of the file, or its rows where the file says how many it has.

@@ -277,3 +277,45 @@ fn an_interrupted_load_prints_what_was_measured() {
     let row = json_lines(&String::from_utf8_lossy(&output.stdout))[0].clone();
     assert!(row["interrupted"] == true && ops(&row, "read") > 0, "{row}");
 }
+
+#[test]
+fn repeated_load_prints_the_median_and_range_of_its_runs() {
+    let load = ["--rw", "randrw", "--count", "1000", "--depth", "4", "--threads", "2", "--repeat", "3"];
+    let row = measured("null-backend:1G", &load);
+    let runs = row["runs"].as_array().unwrap();
+    assert_eq!((row["repeat"].as_u64(), runs.len(), row.get("threads")), (Some(3), 3, None));
+    for run in runs {
+        assert_eq!(ops(run, "read") + ops(run, "write"), 2000, "{row}");
+        assert_eq!(run["threads"].as_array().unwrap().len(), 2, "{row}");
+    }
+    for figure in ["/iops", "/mib_per_s", "/cpu_us_per_op", "/read/iops", "/read/latency_ns/p99"] {
+        let of = |row: &Value| row.pointer(figure).unwrap().as_f64().unwrap();
+        let mut figures: Vec<f64> = runs.iter().map(of).collect();
+        figures.sort_by(f64::total_cmp);
+        assert_eq!([of(&row["min"]), of(&row), of(&row["max"])], figures[..], "{figure}: {row}");
+    }
+    let text = said(&[&["perf", "null-backend:1G"], &load[..]].concat());
+    for words in ["3 runs of ", "median read", "min read", "max write", " to "] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn repeated_load_of_keys_fills_them_once_and_counts_missing_ones_of_all_runs() {
+    let image = Image::new(&["kv:16M"]);
+    let get = ["--rw", "get", "--keys", "50", "--count", "100", "--repeat", "2"];
+    let output = byway().args(["perf", &image.uri(""), "--json"]).args(get).output().unwrap();
+    let row = json_lines(&String::from_utf8(output.stdout).unwrap())[0].clone();
+    assert_eq!((output.status.code(), row["missing_keys"].as_u64()), (Some(1), Some(200)), "{row}");
+    let row = measured(&image.uri(""), &[&get[..], &["--fill"]].concat());
+    assert_eq!((ops(&row["min"], "read"), row.get("missing_keys")), (100, None), "{row}");
+}
+
+#[test]
+fn repeated_load_is_refused_where_there_is_one_run() {
+    let error = refused(2, &["perf", "nil:1G", "--rw", "read", "--repeat", "2", "--log", "run"]);
+    assert!(error.contains("leave out --repeat"), "{error}");
+    let error = refused(2, &["perf", "--compare", "a", "--compare", "b", "--repeat", "2"]);
+    assert!(error.contains("does not exist"), "{error}");
+    assert!(refused(2, &["perf", "nil:1G", "--rw", "read", "--repeat", "0"]).contains("--repeat"));
+}

@@ -195,3 +195,37 @@ fn report_that_cannot_be_is_refused_before_anything_is_measured() {
         .code(2);
     assert!(!Path::new(to).exists());
 }
+
+#[test]
+fn repeated_runs_are_reported_with_their_spread() {
+    let image = Image::new(&["kv:16M"]);
+    let [once, thrice] = ["once", "thrice"].map(|name| folder(&image, name));
+    reported(&once, &["--count", "2000"]);
+    let compare = ["--count", "2000", "--repeat", "3", "--compare", once.to_str().unwrap()];
+    let report = reported(&thrice, &compare);
+    let run = &report["runs"][0];
+    assert_eq!((run["repeat"].as_u64(), run["sides"].as_array().unwrap().len()), (Some(3), 2), "{run}");
+    for side in run["sides"].as_array().unwrap() {
+        let mut rates: Vec<f64> =
+            side["runs"].as_array().unwrap().iter().map(|run| run["iops"].as_f64().unwrap()).collect();
+        rates.sort_by(f64::total_cmp);
+        assert_eq!((rates.len(), side["iops"].as_f64()), (3, Some(rates[1])), "{side}");
+    }
+    let page = page(&thrice);
+    for words in ["read median", "read min", "write max", "least and most of the runs", " to "] {
+        assert!(page.contains(words), "{words}");
+    }
+    // A row has the series, its role, the percentile or load, the figure, and the least and most: none of a single run.
+    for figure in ["latency-percentiles", "rate-of-runs"] {
+        let rows = rows(&thrice, figure);
+        let number = |row: &[String], at: usize| row[at].parse::<f64>().unwrap();
+        let (mine, others): (Vec<_>, Vec<_>) =
+            rows.iter().skip(1).partition(|row| row[0].starts_with("this run"));
+        assert!(!mine.is_empty() && !others.is_empty(), "{figure}: {rows:?}");
+        for row in mine {
+            assert!(number(row, 4) <= number(row, 3) && number(row, 3) <= number(row, 5), "{row:?}");
+        }
+        assert!(others.iter().all(|row| row[4].is_empty()), "{figure}: {others:?}");
+    }
+    assert!(!once.join("figures/rate-of-runs.csv").exists());
+}

@@ -17,6 +17,7 @@ mod plan;
 mod readback;
 mod samples;
 mod settings;
+mod statistic;
 mod worker;
 
 use std::sync::Barrier;
@@ -37,6 +38,7 @@ pub use measured::{Latency, Measured, OfThread, Row, Side};
 pub use plan::{Blocks, Pairs, Plan, What};
 pub use samples::{Interval, Keep, SideInterval};
 pub use settings::{Cpus, Load, MemoryOf, Settings, Wait};
+pub use statistic::Statistic;
 use worker::{Ran, Worker};
 
 /// How often the thread that watches looks.

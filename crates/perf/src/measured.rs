@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::samples::Interval;
+use super::statistic::Statistic;
 
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
@@ -146,6 +147,18 @@ impl Row {
         };
         (side.ops > 0 && seconds > 0.0).then(row)
     }
+
+    /// Each figure over those of several runs; nothing of no run.
+    pub fn over(runs: &[&Self], of: Statistic) -> Option<Self> {
+        let figure = |figure: fn(&Self) -> f64| of.of(runs.iter().map(|run| figure(run)));
+        let latencies: Vec<&Latency> = runs.iter().filter_map(|run| run.latency_ns.as_ref()).collect();
+        (!runs.is_empty()).then(|| Self {
+            ops: of.of_whole(runs.iter().map(|run| run.ops)),
+            iops: figure(|run| run.iops),
+            mib_per_s: figure(|run| run.mib_per_s),
+            latency_ns: Latency::over(&latencies, of),
+        })
+    }
 }
 
 impl Latency {
@@ -162,6 +175,23 @@ impl Latency {
             p99_9: at(0.999),
             p99_99: at(0.9999),
             max: ns.max(),
+        })
+    }
+
+    fn over(runs: &[&Self], of: Statistic) -> Option<Self> {
+        let figure = |figure: fn(&Self) -> f64| of.of(runs.iter().map(|run| figure(run)));
+        let whole = |figure: fn(&Self) -> u64| of.of_whole(runs.iter().map(|run| figure(run)));
+        (!runs.is_empty()).then(|| Self {
+            min: whole(|run| run.min),
+            mean: figure(|run| run.mean),
+            stdev: figure(|run| run.stdev),
+            p50: whole(|run| run.p50),
+            p90: whole(|run| run.p90),
+            p95: whole(|run| run.p95),
+            p99: whole(|run| run.p99),
+            p99_9: whole(|run| run.p99_9),
+            p99_99: whole(|run| run.p99_99),
+            max: whole(|run| run.max),
         })
     }
 }

@@ -212,6 +212,13 @@ impl Plan {
         Ok(())
     }
 
+    /// Keeps what the first run of several stored: [`fill`](Self::fill) does nothing from here on.
+    pub const fn skip_fill(&mut self) {
+        if let What::Pairs(pairs) = &mut self.what {
+            pairs.fill = false;
+        }
+    }
+
     /// A queue for one thread.
     ///
     /// # Errors

@@ -76,6 +76,7 @@ Examples:
   byway perf disk.img --rw putget --mix 90 --fill --keys 100000 --count 1000000
   byway perf blocks.bin --rw randread --time 5 --log run --log-avg-ms 100
   byway perf blocks.bin --jobs jobs.fio --json
+  byway perf /dev/nvme0n1 --rw randread --depth 32 --time 10 --repeat 5
   byway perf blocks.bin --rw randread --time 5 --report after --compare before
   byway perf --compare after --compare before
 
@@ -95,6 +96,10 @@ pub struct Perf {
     /// without one it is DEVICE. Options are those of this command, by our names or fio's.
     #[arg(long, value_name = "FILE", help_heading = "Load", conflicts_with_all = ["rw", "mix", "bs", "depth", "batch", "threads", "cpus", "time", "count", "warmup", "offset", "length", "random_distribution", "keys", "key_bytes", "value_bytes", "fill", "direct", "invalidate", "seed", "verify", "parts", "memory", "wait", "timeout", "no_latency"])]
     pub jobs: Option<PathBuf>,
+    /// Run the load so many times, and print the median of each figure with the least and the greatest. Keys are filled before the
+    /// first run alone; a device that writes change is not made new in between.
+    #[arg(help_heading = "Measurement", long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
     /// Write a report into a folder: report.html, its figures as SVG, CSV and PDF, and report.json.
     #[arg(help_heading = "Output", long, value_name = "FOLDER")]
     pub report: Option<PathBuf>,

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use byway_figure::Source;
-use byway_perf::{Interval, Measured, OfThread, Plan, Side, SideInterval, What};
+use byway_perf::{Interval, Measured, OfThread, Plan, Side, SideInterval, Statistic, What};
 use serde::{Deserialize, Serialize};
+
+use super::side::{Figures, SideOfRun};
 
 /// Most points of a line over time: more intervals are taken together.
 const POINTS_MAX: usize = 50;
@@ -83,49 +85,26 @@ pub struct Run {
     pub seed: u64,
     /// Seconds before the measurement.
     pub warmup_seconds: f64,
-    /// Seconds that were measured.
+    /// Seconds that were measured, of each run.
     pub seconds: f64,
+    /// Number of runs.
+    #[serde(skip_serializing_if = "is_one", default = "one")]
+    pub repeat: u32,
     /// Whether Ctrl-C ended it.
     pub interrupted: bool,
-    /// Processor time of a command.
+    /// Processor time of a command; of several runs the median.
     pub cpu_us_per_op: f64,
     /// Reads, writes, or both.
     pub sides: Vec<SideOfRun>,
 }
 
-/// Commands that read, or those that write.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SideOfRun {
-    /// `read` or `write`.
-    pub side: String,
-    /// Commands that succeeded.
-    pub ops: u64,
-    /// The same for each second.
-    pub iops: f64,
-    /// MiB moved for each second.
-    pub mib_per_s: f64,
-    /// The mean latency.
-    pub mean_ns: f64,
-    /// The standard deviation of the latency.
-    pub stdev_ns: f64,
-    /// The longest latency.
-    pub max_ns: u64,
-    /// The distribution of the latency.
-    pub percentiles: Vec<PercentileOfSide>,
-    /// Over time.
-    pub series: Vec<PointOfSide>,
-    /// The same rate of each thread, where there are several.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub threads: Vec<Vec<RateOfThread>>,
+const fn one() -> u32 {
+    1
 }
 
-/// A percentile, and the latency there.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct PercentileOfSide {
-    /// In per cent, below 100.
-    pub percent: f64,
-    /// The latency.
-    pub ns: u64,
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// What all threads did in neighbouring intervals.
@@ -172,12 +151,8 @@ impl Run {
         };
         let interval = plan.keep.map_or(Duration::from_secs(1), |keep| keep.interval);
         let side = |name: &str, of: fn(&OfThread) -> &Side, part: fn(&Interval) -> &SideInterval| {
-            SideOfRun::of(
-                name,
-                of(&total),
-                total.wall,
-                &Intervals { interval, threads: &measured.threads, part },
-            )
+            let intervals = Intervals { interval, threads: &measured.threads, part };
+            side_of(name, of(&total), total.wall, &intervals)
         };
         let sides = [side("read", |t| &t.reads, |i| &i.reads), side("write", |t| &t.writes, |i| &i.writes)];
         Self {
@@ -194,10 +169,35 @@ impl Run {
             seed: plan.seed,
             warmup_seconds: plan.warmup.as_secs_f64(),
             seconds: total.wall.as_secs_f64(),
+            repeat: 1,
             interrupted: measured.was_interrupted,
             cpu_us_per_op: total.cpu.as_secs_f64() * 1e6 / total.commands().max(1) as f64,
             sides: sides.into_iter().flatten().collect(),
         }
+    }
+
+    /// Of several runs of one load: that of the median rate, with figures over all of them. Nothing of no run.
+    pub fn over(mut runs: Vec<Self>) -> Option<Self> {
+        let count = runs.len();
+        if count < 2 {
+            return runs.pop();
+        }
+        runs.sort_by(|one, other| one.rate().total_cmp(&other.rate()));
+        runs.swap(0, (count - 1) / 2);
+        let median = |of: fn(&Self) -> f64| Statistic::Median.of(runs.iter().map(of));
+        let (seconds, cpu_us_per_op) = (median(|run| run.seconds), median(|run| run.cpu_us_per_op));
+        let sides = ["read", "write"].map(|name| {
+            let sides = runs.iter().flat_map(|run| &run.sides).filter(|side| side.side == name);
+            SideOfRun::over(sides.cloned().collect())
+        });
+        let sides = sides.into_iter().flatten().collect();
+        let first = runs.into_iter().next()?;
+        Some(Self { seconds, cpu_us_per_op, sides, repeat: count as u32, ..first })
+    }
+
+    /// Commands a second in both directions.
+    fn rate(&self) -> f64 {
+        self.sides.iter().map(|side| side.figures.iops).sum()
     }
 
     /// The load in a few words.
@@ -208,41 +208,17 @@ impl Run {
     }
 }
 
-impl SideOfRun {
-    fn of(name: &str, side: &Side, wall: Duration, intervals: &Intervals<'_>) -> Option<Self> {
-        let seconds = wall.as_secs_f64().max(f64::MIN_POSITIVE);
-        let is_measured = side.ops > 0 && !side.ns.is_empty();
-        is_measured.then(|| Self {
-            side: name.to_owned(),
-            ops: side.ops,
-            iops: side.ops as f64 / seconds,
-            mib_per_s: side.bytes as f64 / f64::from(1 << 20) / seconds,
-            mean_ns: side.ns.mean(),
-            stdev_ns: side.ns.stdev(),
-            max_ns: side.ns.max(),
-            percentiles: percentiles(side),
-            series: intervals.series(wall),
-            threads: if intervals.threads.len() > 1 { intervals.of_threads(wall) } else { Vec::new() },
-        })
-    }
-
-    /// The latency at a percentile that was kept.
-    pub fn at(&self, percent: f64) -> Option<u64> {
-        self.percentiles.iter().find(|at| (at.percent - percent).abs() < 1e-9).map(|at| at.ns)
-    }
-}
-
-/// Percentiles up to the one that a single command is beyond: ten in each step of 90, 99, 99.9 per cent.
-fn percentiles(side: &Side) -> Vec<PercentileOfSide> {
-    let decades = (0..7).map(|decade| 10f64.powi(-decade));
-    let beyond = decades.flat_map(|decade| (1..10).rev().map(move |tenth| decade * f64::from(tenth) / 10.0));
-    // The first, with nothing left out, is the shortest.
-    let beyond = std::iter::once(1.0).chain(beyond).filter(|share| share * side.ops as f64 >= 1.0 - 1e-9);
-    let at = |share: f64| PercentileOfSide {
-        percent: ((1.0 - share) * 1e11).round() / 1e9,
-        ns: side.ns.value_at_quantile(1.0 - share),
-    };
-    beyond.map(at).collect()
+/// One side of a run, where it has commands with latencies.
+fn side_of(name: &str, side: &Side, wall: Duration, intervals: &Intervals<'_>) -> Option<SideOfRun> {
+    let seconds = wall.as_secs_f64().max(f64::MIN_POSITIVE);
+    let is_measured = side.ops > 0 && !side.ns.is_empty();
+    is_measured.then(|| SideOfRun {
+        side: name.to_owned(),
+        figures: Figures::of(side, seconds),
+        series: intervals.series(wall),
+        threads: if intervals.threads.len() > 1 { intervals.of_threads(wall) } else { Vec::new() },
+        runs: Vec::new(),
+    })
 }
 
 /// Intervals of all threads, of one side.
@@ -335,17 +311,5 @@ mod tests {
         assert_eq!(quoted("--depth"), "--depth");
         assert_eq!(quoted("a.img?ns=2&direct=1"), "'a.img?ns=2&direct=1'");
         assert_eq!((quoted(""), quoted("it's")), ("''".to_owned(), r"'it'\''s'".to_owned()));
-    }
-
-    #[test]
-    fn percentiles_end_where_one_command_is_left() {
-        let mut side = Side { ops: 1000, ..Side::default() };
-        (1..=1000).for_each(|ns| side.ns.record(ns * 1000).unwrap());
-        let percentiles = percentiles(&side);
-        let has = |percent: f64| percentiles.iter().any(|at| (at.percent - percent).abs() < 1e-9);
-        assert!([0.0, 50.0, 90.0, 95.0, 99.0, 99.9].into_iter().all(has) && !has(99.99), "{percentiles:?}");
-        assert!(
-            percentiles.windows(2).all(|pair| pair[0].percent < pair[1].percent && pair[0].ns <= pair[1].ns)
-        );
     }
 }

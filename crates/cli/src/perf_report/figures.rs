@@ -1,9 +1,14 @@
 //! The figures of a report: latency percentiles, rate and latency over time, the rate of each thread.
 
-use byway_figure::{Axis, Figure, Lines, Point, Quantity, Role, Series, Source, Value};
+use byway_figure::{Axis, Bars, Figure, GroupSeries, Lines, Point, Quantity, Role, Series, Source, Value};
 
 use super::Named;
-use super::data::{Origin, PointOfSide, Run, SideOfRun};
+use super::data::{Origin, PointOfSide, Run};
+use super::ratios::sides;
+use super::side::SideOfRun;
+
+/// What the spread of figures of several runs is.
+const OF_RUNS: &str = "least and most of the runs";
 
 /// Most threads that are shown by a line each.
 const THREADS_MAX: usize = 8;
@@ -25,6 +30,7 @@ pub fn figures(of: &[Named]) -> Vec<Figure> {
         medians(&lines, source()),
         p99s(&lines, source()),
     ];
+    figures.extend(rates_of_runs(of, source()));
     if let [one] = of {
         figures.extend(rates_of_threads(&one.measurement.runs, source()));
     }
@@ -34,7 +40,7 @@ pub fn figures(of: &[Named]) -> Vec<Figure> {
 fn lines(of: &[Named]) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
     for (place, named) in of.iter().enumerate() {
-        let role = if place == 0 { Role::Measured } else { Role::Earlier };
+        let role = role_of(place);
         let report = if of.len() == 1 { "" } else { named.name.as_str() };
         for run in &named.measurement.runs {
             lines.extend(run.sides.iter().map(|side| Line {
@@ -45,6 +51,11 @@ fn lines(of: &[Named]) -> Vec<Line<'_>> {
         }
     }
     lines
+}
+
+/// The first report is the one that was measured.
+const fn role_of(place: usize) -> Role {
+    if place == 0 { Role::Measured } else { Role::Earlier }
 }
 
 fn line_name(report: &str, run: &Run, side: &SideOfRun) -> String {
@@ -68,12 +79,45 @@ fn source(of: &[Named]) -> Source {
 fn percentiles(lines: &[Line<'_>], source: Source) -> Figure {
     let mut plot = Lines::new(Axis::percentile(), Axis::log10(Quantity::new("latency", "µs")));
     for line in lines {
-        let points = line.side.percentiles.iter().map(|at| (at.percent, at.ns.max(1) as f64 / 1e3));
+        let us = |percent: f64| line.side.value(|of| of.at(percent).map(|ns| ns.max(1) as f64 / 1e3));
+        let points = line.side.figures.percentiles.iter();
+        let points = points.filter_map(|at| us(at.percent).map(|us| (at.percent, us)));
         plot = plot.with(Series::new(&line.name, line.role, points));
     }
+    let source = if is_repeated(lines) { source.with_spread(OF_RUNS) } else { source };
     let caption = "So many per cent of commands took no longer than this, from submission to completion. A line ends where one command \
                    is left beyond it.";
     Figure::new("latency-percentiles", "Latency percentiles", plot, source).with_caption(caption)
+}
+
+/// Whether any side has several runs.
+fn is_repeated(lines: &[Line<'_>]) -> bool {
+    lines.iter().any(|line| !line.side.runs.is_empty())
+}
+
+/// The rate of each load in each report, where any was measured several times.
+fn rates_of_runs(of: &[Named], source: Source) -> Option<Figure> {
+    let sides: Vec<Vec<(String, &SideOfRun)>> = of.iter().map(sides).collect();
+    if sides.iter().flatten().all(|(_, side)| side.runs.is_empty()) {
+        return None;
+    }
+    let mut groups: Vec<String> = Vec::new();
+    for (name, _) in sides.iter().flatten() {
+        if !groups.contains(name) {
+            groups.push(name.clone());
+        }
+    }
+    let mut plot = Bars::new(groups.clone(), Quantity::new("rate", "1000 commands/s"));
+    for (place, (named, sides)) in of.iter().zip(&sides).enumerate() {
+        let value = |group: &String| {
+            let (_, side) = sides.iter().find(|(name, _)| name == group)?;
+            side.value(|figures| Some(figures.iops / 1e3))
+        };
+        plot = plot.with(GroupSeries::new(&named.name, role_of(place), groups.iter().map(value)));
+    }
+    let caption = "Commands a second: median of the runs.";
+    let source = source.with_spread(OF_RUNS);
+    Some(Figure::new("rate-of-runs", "Rate of the runs", plot, source).with_caption(caption))
 }
 
 fn seconds() -> Axis {

@@ -4,6 +4,7 @@ mod data;
 mod figures;
 mod page;
 mod ratios;
+mod side;
 
 use std::path::{Path, PathBuf};
 

@@ -8,6 +8,7 @@ use super::Named;
 use super::data::Run;
 use super::figures::figures;
 use super::ratios::{differing_settings, ratios};
+use super::side::{Figures, SideOfRun};
 
 /// Words of the page, where a reader meets them first.
 const TERMS: [(&str, &str); 4] = [
@@ -16,6 +17,10 @@ const TERMS: [(&str, &str); 4] = [
     ("depth", "commands that each thread keeps outstanding"),
     ("CPU", "processor time of the whole process for each command, threads of the device's included"),
 ];
+
+/// What stands below a table of several runs.
+const SPREAD: &str = "Median, min and max are of each figure by itself, over all runs; CPU is the median. Figures over time are of the run \
+                      whose rate is the median.";
 
 /// The page of these reports, of which the first is the one that was measured.
 ///
@@ -29,6 +34,9 @@ pub fn page(of: &[Named]) -> Result<Page> {
             page.html(&format!("<h3>{}</h3>\n", byway_figure::escape(&named.name)));
         }
         results(&mut page, &named.measurement.runs);
+        if named.measurement.runs.iter().any(|run| run.repeat > 1) {
+            page.paragraph(SPREAD);
+        }
     }
     if let [first, others @ ..] = of {
         others.iter().for_each(|other| comparison(&mut page, first, other));
@@ -82,22 +90,26 @@ fn results(page: &mut Page, runs: &[Run]) {
 }
 
 fn rows_of(run: &Run) -> impl Iterator<Item = Vec<String>> {
-    run.sides.iter().map(|side| {
-        let name = format!("{} {}", run.job, side.side);
-        vec![
-            name.trim().to_owned(),
-            side.ops.to_string(),
-            table::rate(side.iops),
-            format!("{:.1}", side.mib_per_s),
-            format!("{:.2}", side.mean_ns / 1e3),
-            format!("{:.2}", side.stdev_ns / 1e3),
-            us(side.at(50.0)),
-            us(side.at(99.0)),
-            us(side.at(99.9)),
-            us(Some(side.max_ns)),
-            format!("{:.3}", run.cpu_us_per_op),
-        ]
-    })
+    run.sides
+        .iter()
+        .flat_map(move |side| side.rows().into_iter().map(move |(of, row)| row_of(run, side, of, &row)))
+}
+
+fn row_of(run: &Run, side: &SideOfRun, of: &str, row: &Figures) -> Vec<String> {
+    let name = format!("{} {} {of}", run.job, side.side);
+    vec![
+        name.trim().to_owned(),
+        row.ops.to_string(),
+        table::rate(row.iops),
+        format!("{:.1}", row.mib_per_s),
+        format!("{:.2}", row.mean_ns / 1e3),
+        format!("{:.2}", row.stdev_ns / 1e3),
+        us(row.at(50.0)),
+        us(row.at(99.0)),
+        us(row.at(99.9)),
+        us(Some(row.max_ns)),
+        format!("{:.3}", run.cpu_us_per_op),
+    ]
 }
 
 /// Figures of two reports, and their ratios.
@@ -142,6 +154,7 @@ fn settings(page: &mut Page, named: &Named) {
             "seed",
             "warm-up, s",
             "measured, s",
+            "runs",
             "ended by",
         ],
         &rows,
@@ -159,6 +172,7 @@ fn settings_of(run: &Run) -> Vec<String> {
         run.seed.to_string(),
         format!("{:.1}", run.warmup_seconds),
         format!("{:.2}", run.seconds),
+        run.repeat.to_string(),
         if run.interrupted { "Ctrl-C" } else { "time or count" }.to_owned(),
     ]
 }

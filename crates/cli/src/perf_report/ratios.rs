@@ -1,7 +1,10 @@
 //! Two reports beside each other: figures of the same job and direction with their ratios, and settings that differ.
 
+use byway_figure::Value;
+
 use super::Named;
-use super::data::{Run, SideOfRun};
+use super::data::Run;
+use super::side::{Figures, SideOfRun};
 
 /// Rows of what, the first report's figure, the other's, and the first divided by the other.
 pub fn ratios(first: &Named, other: &Named) -> Vec<Vec<String>> {
@@ -38,7 +41,7 @@ fn settings_of(run: &Run) -> [(&'static str, String); 9] {
 }
 
 /// Each direction of each job, under a name of its own where jobs have the same one.
-fn sides(of: &Named) -> Vec<(String, &SideOfRun)> {
+pub fn sides(of: &Named) -> Vec<(String, &SideOfRun)> {
     let mut sides: Vec<(String, &SideOfRun)> = Vec::new();
     for (job, side) in
         of.measurement.runs.iter().flat_map(|run| run.sides.iter().map(|side| (&run.job, side)))
@@ -52,23 +55,33 @@ fn sides(of: &Named) -> Vec<(String, &SideOfRun)> {
 }
 
 fn compared(name: &str, one: &SideOfRun, other: &SideOfRun) -> Vec<Vec<String>> {
-    let row = |what: &str, one: Option<f64>, other: Option<f64>| {
-        let (one, other) = (one?, other?);
-        let ratio = format!("{:.3}", one / other.max(f64::MIN_POSITIVE));
-        Some(vec![format!("{name}: {what}"), figure(one), figure(other), ratio])
+    let row = |what: &str, of: fn(&Figures) -> Option<f64>| {
+        let (one, other) = (one.value(of)?, other.value(of)?);
+        let ratio = format!("{:.3}", one.middle / other.middle.max(f64::MIN_POSITIVE));
+        Some(vec![format!("{name}: {what}"), with_spread(one), with_spread(other), ratio])
     };
-    let at = |side: &SideOfRun, percent| side.at(percent).map(|ns| ns as f64 / 1e3);
-    [
-        row("commands/s", Some(one.iops), Some(other.iops)),
-        row("MiB/s", Some(one.mib_per_s), Some(other.mib_per_s)),
-        row("mean latency, µs", Some(one.mean_ns / 1e3), Some(other.mean_ns / 1e3)),
-        row("p50, µs", at(one, 50.0), at(other, 50.0)),
-        row("p99, µs", at(one, 99.0), at(other, 99.0)),
-        row("p99.9, µs", at(one, 99.9), at(other, 99.9)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let rows = [
+        row("commands/s", |of| Some(of.iops)),
+        row("MiB/s", |of| Some(of.mib_per_s)),
+        row("mean latency, µs", |of| Some(of.mean_ns / 1e3)),
+        row("p50, µs", |of| us_at(of, 50.0)),
+        row("p99, µs", |of| us_at(of, 99.0)),
+        row("p99.9, µs", |of| us_at(of, 99.9)),
+    ];
+    rows.into_iter().flatten().collect()
+}
+
+fn us_at(of: &Figures, percent: f64) -> Option<f64> {
+    of.at(percent).map(|ns| ns as f64 / 1e3)
+}
+
+/// A figure, of several runs the median with the least and the most.
+fn with_spread(value: Value) -> String {
+    let middle = figure(value.middle);
+    value.spread.map_or_else(
+        || middle.clone(),
+        |(low, high)| format!("{middle} ({} to {})", figure(low), figure(high)),
+    )
 }
 
 /// A figure, without decimals where they say nothing.

@@ -1,87 +1,25 @@
 //! `byway perf`: a load, measured.
 
-use std::fmt;
+mod report;
+
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use byway::{Backend, Device};
+use byway::Device;
 use byway_console::failure::No;
-use byway_console::size;
-use byway_console::table::{self, Table};
+use byway_console::table::Table;
 use byway_console::terminal::{Interrupt, Interrupted, print_json};
-use byway_perf::{Job, JobFile, Latency, Measured, OfThread, Plan, Row, What};
+use byway_perf::{Job, JobFile, Plan};
 use serde::Serialize;
 
 use crate::args::Perf;
 use crate::opened;
-use crate::perf_report::{self, Measurement, Named, Origin, Run};
+use crate::perf_report::{self, Measurement, Named, Origin};
+use report::Report;
 
 /// The name that a report has for what was measured just now.
 const THIS_RUN: &str = "this run";
-
-/// What was measured, and of what.
-#[derive(Serialize)]
-struct Report {
-    /// The name of the job, of a job file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<String>,
-    uri: String,
-    backend: &'static str,
-    #[serde(skip)]
-    named: String,
-    rw: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    block_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value_bytes: Option<u32>,
-    reads_percent: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    random_distribution: Option<String>,
-    #[serde(skip)]
-    commands: u64,
-    /// What of this host's memory was between: `page-cache`, `direct` or `none`.
-    cache: &'static str,
-    invalidated: bool,
-    #[serde(skip)]
-    cache_note: Option<String>,
-    /// Bytes of the range that is read which the namespace has not allocated, at least.
-    #[serde(skip_serializing_if = "is_zero")]
-    unallocated_bytes: u64,
-    depth: u32,
-    seed: u64,
-    interrupted: bool,
-    /// Pieces that were read back and matched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    verified: Option<u64>,
-    #[serde(flatten)]
-    total: Part,
-    threads: Vec<Part>,
-    /// What a report keeps of it, where one is asked for.
-    #[serde(skip)]
-    kept: Option<Run>,
-}
-
-/// What one thread measured, or all of them.
-#[derive(Serialize)]
-struct Part {
-    seconds: f64,
-    iops: f64,
-    mib_per_s: f64,
-    cpu_us_per_op: f64,
-    #[serde(skip_serializing_if = "is_zero")]
-    missing_keys: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    read: Option<Row>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    write: Option<Row>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
 
 /// What was measured of the jobs of a file.
 #[derive(Serialize)]
@@ -100,6 +38,8 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
         return compare_finished(args, others, out);
     }
     let jobs = jobs_of(args)?;
+    let has_log = jobs.iter().any(|job| job.settings.log.is_on());
+    ensure!(args.repeat == 1 || !has_log, "a log is of one run: leave out --repeat");
     let (reports, failed) = measured_groups(args, &jobs, interrupt);
     if !reports.is_empty() {
         print(args, &reports, out)?;
@@ -128,6 +68,7 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
 /// Compares the first of finished reports with each of the others.
 fn compare_finished(args: &Perf, reports: Vec<Named>, out: &mut impl Write) -> Result<()> {
     ensure!(!args.json, "--json is of a measurement; the report.json of each report has its figures");
+    ensure!(args.repeat == 1, "--repeat is of a measurement: say what is measured by --rw or --jobs");
     let is_one = reports.len() < 2 && args.report.is_none();
     ensure!(!is_one, "a report is compared with another: name two by --compare, or measure one by --rw");
     if let Some((first, others)) = reports.split_first() {
@@ -229,12 +170,25 @@ fn measured(args: &Perf, jobs: &[Job], first_thread: u32, interrupt: &Interrupt)
         plans.push(plan);
     }
     args.report.as_deref().map_or(Ok(()), perf_report::make_folder)?;
-    let measured = byway_perf::run_together(&plans, interrupt)?;
-    let each = jobs.iter().zip(&plans).zip(&measured);
-    let reports = each.map(|((job, plan), measured)| Report::of(job, plan, measured)).collect();
+    let reports = repeated(args.repeat, jobs, &mut plans, interrupt)?;
     drop(plans);
     devices.into_iter().filter_map(|(_, device)| Arc::into_inner(device)).try_for_each(Device::close)?;
     Ok(reports)
+}
+
+/// Runs jobs beside each other, `repeat` times one after the other, and gives a report of each job.
+fn repeated(repeat: u32, jobs: &[Job], plans: &mut [Plan], interrupt: &Interrupt) -> Result<Vec<Report>> {
+    let mut runs: Vec<Vec<Report>> = jobs.iter().map(|_| Vec::new()).collect();
+    for _ in 0..repeat {
+        let measured = byway_perf::run_together(plans, interrupt)?;
+        let each = jobs.iter().zip(&*plans).zip(&measured).zip(&mut runs);
+        each.for_each(|(((job, plan), measured), of)| of.push(Report::of(job, plan, measured)));
+        plans.iter_mut().for_each(Plan::skip_fill);
+        if interrupt.check().is_err() {
+            break;
+        }
+    }
+    Ok(runs.into_iter().filter_map(|runs| Report::over(runs, repeat)).collect())
 }
 
 /// Opens a device, or gives one that is open already.
@@ -261,7 +215,7 @@ fn print(args: &Perf, reports: &[Report], out: &mut impl Write) -> Result<()> {
 }
 
 fn check_missing(reports: &[Report]) -> Result<()> {
-    let missing: u64 = reports.iter().map(|report| report.total.missing_keys).sum();
+    let missing: u64 = reports.iter().map(|report| report.missing).sum();
     if missing == 0 {
         return Ok(());
     }
@@ -269,122 +223,4 @@ fn check_missing(reports: &[Report]) -> Result<()> {
     let said =
         format!("{missing} of {all} commands met a key that is not there: --fill stores all of them before");
     Err(No(said).into())
-}
-
-impl Report {
-    fn of(job: &Job, plan: &Plan, measured: &Measured) -> Self {
-        let (block_bytes, value_bytes) = match plan.what {
-            What::Blocks(blocks) => (Some(blocks.piece_bytes), None),
-            What::Pairs(pairs) => (None, Some(pairs.value_bytes)),
-        };
-        let total = measured.total();
-        Self {
-            job: Some(job.name.clone()).filter(|name| !name.is_empty()),
-            commands: total.commands(),
-            random_distribution: (!plan.load.is_sequential()).then(|| plan.distribution.to_string()),
-            uri: plan.uri.clone(),
-            backend: plan.device.name(),
-            named: plan.named(),
-            rw: plan.load.name(),
-            block_bytes,
-            value_bytes,
-            reads_percent: plan.reads_percent,
-            cache: plan.cache.name(),
-            invalidated: plan.invalidate,
-            cache_note: plan.cache.note(plan.device.as_embedded().is_some(), plan.invalidate),
-            unallocated_bytes: plan.unallocated_bytes(),
-            depth: plan.depth,
-            seed: plan.seed,
-            interrupted: measured.was_interrupted,
-            verified: plan.verify.then_some(measured.verified),
-            total: Part::of(&total),
-            threads: measured.threads.iter().map(Part::of).collect(),
-            kept: plan
-                .keep
-                .filter(|keep| keep.series)
-                .map(|_| Run::of(&job.name, plan, plan.device.name(), measured)),
-        }
-    }
-}
-
-impl Part {
-    fn of(of: &OfThread) -> Self {
-        let (seconds, ops) = (of.wall.as_secs_f64(), of.commands());
-        let per_second = |number: f64| if of.wall == Duration::ZERO { 0.0 } else { number / seconds };
-        Self {
-            seconds,
-            iops: per_second(ops as f64),
-            mib_per_s: per_second((of.reads.bytes + of.writes.bytes) as f64 / f64::from(1 << 20)),
-            cpu_us_per_op: if ops == 0 { 0.0 } else { of.cpu.as_secs_f64() * 1e6 / ops as f64 },
-            missing_keys: of.missing,
-            read: Row::of(&of.reads, of.wall),
-            write: Row::of(&of.writes, of.wall),
-        }
-    }
-
-    fn push_to(&self, name: &str, table: &mut Table) {
-        for (side, row) in [("read", &self.read), ("write", &self.write)] {
-            let Some(row) = row else { continue };
-            let ns = |of: fn(&Latency) -> f64| table::time(row.latency_ns.as_ref().map(of));
-            table.push(vec![
-                format!("{name} {side}"),
-                row.ops.to_string(),
-                table::rate(row.iops),
-                format!("{:.1}", row.mib_per_s),
-                ns(|latency| latency.mean),
-                ns(|latency| latency.p50 as f64),
-                ns(|latency| latency.p99 as f64),
-                ns(|latency| latency.p99_9 as f64),
-                ns(|latency| latency.max as f64),
-            ]);
-        }
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let uri = opened::with_depth(&self.uri, self.depth);
-        if let Some(job) = &self.job {
-            write!(f, "{job}: ")?;
-        }
-        writeln!(f, "{} on {uri} by {}, {:.2} s", self.named, self.backend, self.total.seconds)?;
-        if let Some(note) = &self.cache_note {
-            writeln!(f, "{note}")?;
-        }
-        if self.unallocated_bytes > 0 {
-            let bytes = size::human(self.unallocated_bytes);
-            writeln!(
-                f,
-                "{bytes} of the range are not allocated: reads there skip the flash (--rw write fills the range)"
-            )?;
-        }
-        let mut table = Table::new(&["", "ops", "rate", "MiB/s", "mean", "p50", "p99", "p99.9", "max"]);
-        self.total.push_to("all", &mut table);
-        if self.threads.len() > 1 {
-            (0..)
-                .zip(&self.threads)
-                .for_each(|(number, part): (u32, _)| part.push_to(&format!("thread {number}"), &mut table));
-        }
-        if self.commands == 0 {
-            writeln!(f, "no command succeeded")?;
-        } else {
-            write!(f, "{table}")?;
-        }
-        let Part { iops, mib_per_s, cpu_us_per_op, missing_keys, .. } = &self.total;
-        writeln!(
-            f,
-            "{} in all, {mib_per_s:.1} MiB/s, {cpu_us_per_op:.3} µs of processor time a command",
-            table::rate(*iops)
-        )?;
-        if *missing_keys > 0 {
-            writeln!(
-                f,
-                "errors: {missing_keys} commands met a key that is not there; they are no part of the rate"
-            )?;
-        }
-        match self.verified {
-            Some(0) | None => Ok(()),
-            Some(pieces) => writeln!(f, "{pieces} pieces were compared, and are as they should be"),
-        }
-    }
 }

@@ -128,7 +128,7 @@ fn bytes_of(name: &str, field: &Field, encoding: Encoding) -> Result<Vec<u8>, St
 
 /// A floating-point field.
 struct Float {
-    /// The fewest decimal digits that are this number; of Float16, this number as a single.
+    /// The fewest decimal digits that are this number of this width.
     shown: String,
     value: f64,
 }
@@ -136,13 +136,21 @@ struct Float {
 impl Float {
     fn of(field: &Field) -> Option<Self> {
         let (shown, value) = match field {
-            Field::Float16(number) => (f32::from(*number).to_string(), f64::from(*number)),
+            Field::Float16(number) => {
+                (shortest(f64::from(*number), |text| text.parse() == Ok(*number)), f64::from(*number))
+            }
             Field::Float(number) => (number.to_string(), f64::from(*number)),
             Field::Double(number) => (number.to_string(), *number),
             _ => return None,
         };
         Some(Self { shown, value })
     }
+}
+
+/// The fewest digits of a half that are read as the same one: 5 are always enough. Its own `Display` has those of a single.
+fn shortest(exact: f64, is_same: impl Fn(&str) -> bool) -> String {
+    let rounded = (0..5).filter_map(|decimals| format!("{exact:.decimals$e}").parse::<f64>().ok());
+    rounded.map(|number| number.to_string()).find(|text| is_same(text)).unwrap_or_else(|| exact.to_string())
 }
 
 /// Days from the epoch that the library has dates of, within a year (chrono: years of ±262,142).
@@ -168,7 +176,7 @@ fn json_of(name: &str, field: &Field) -> Result<Value, String> {
         return Err(format!("column {name} is a date that cannot be shown"));
     }
     if let Some(Float { shown, value }) = Float::of(field) {
-        // The digits of a single, parsed as a double: 0.1 stays 0.1.
+        // The digits of a half or a single, parsed as a double: 0.1 stays 0.1.
         let number = serde_json::Number::from_f64(shown.parse().unwrap_or(value));
         return number
             .map(Value::Number)
@@ -413,6 +421,27 @@ mod tests {
         let rows = read(&out, &Columns { key: Some("key".into()), ..Columns::default() });
         assert_eq!(rows[0].as_ref().unwrap().value, br#"{"key":"a","value":0.1}"#);
         assert_eq!(rows[1], Err("row 2: column value is NaN, which JSON cannot represent".to_owned()));
+    }
+
+    #[test]
+    fn half_is_shown_by_the_fewest_digits_that_are_it() {
+        let cases: [(u16, &str); 9] = [
+            (0x2e66, "0.1"),
+            (0x3555, "0.3333"),
+            (0xbe00, "-1.5"),
+            (0x67ff, "2047.0"),
+            (0x7bff, "65500.0"),
+            (0x0001, "6e-8"),
+            (0x0000, "0.0"),
+            (0x7c00, "inf"),
+            (0x7e00, "NaN"),
+        ];
+        for (bits, shown) in cases {
+            let bytes = ByteArray::from(bits.to_le_bytes().to_vec()).into();
+            let file = of_one_row::<FixedLenByteArrayType>("fixed_len_byte_array(2) value (FLOAT16)", bytes);
+            let value = read(&file, &Columns::default()).remove(0).unwrap().value;
+            assert_eq!(String::from_utf8(value).unwrap(), shown, "{bits:#x}");
+        }
     }
 
     /// A file of one row: a key, and a field of another type.

@@ -48,7 +48,7 @@ impl Telemetry {
 
     /// The page as it was last captured; the header alone before the first capture.
     pub fn host_page(&self) -> Vec<u8> {
-        // A report has less than 1 MiB: its lists are of namespaces, types of commands and queues.
+        // A report has at most 1 MiB (`telemetry_report`): 2048 blocks.
         let last_block = (self.data.len() / TELEMETRY_BLOCK_BYTES) as u16;
         let mut header = TelemetryHeader {
             lid: LogPage::TELEMETRY_HOST,

@@ -9,6 +9,7 @@ use byway_spec::Status;
 use byway_spec::base::identify::Csi;
 use byway_spec::vendor::{Counter, StallRow, StallScope, name_text};
 use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 
 use super::context::Context;
 use super::error_log::{ErrorLog, Noted};
@@ -16,6 +17,12 @@ use super::{ledger_log, stall_log};
 use crate::counting::{CommandSnapshot, CommandType};
 use crate::limits::FIRMWARE;
 use crate::subsystem::{Health, NamespaceSpace, Subsystem};
+
+/// Most bytes of a report. A host reads it by blocks of 512 bytes, whose number is a 16-bit field.
+const REPORT_MAX_BYTES: usize = 1 << 20;
+
+/// Sections that grow with what the device has, in the order in which a report that is too long leaves them out.
+const SECTIONS: [&str; 5] = ["errors", "stalls", "commands", "counters", "namespaces"];
 
 /// The report. Names with a unit have it at their end.
 #[derive(Serialize)]
@@ -145,8 +152,26 @@ pub(super) fn report(cx: &Context<'_, '_>, errors: &ErrorLog, now_ps: u64) -> Ve
         namespaces: subsystem.space_snapshot().iter().map(NamespaceEntry::of).collect(),
         errors: errors.entries().map(ErrorRow::of).collect(),
     };
+    bounded(&report, REPORT_MAX_BYTES)
+}
+
+/// A report of at most `max_bytes`: one that is longer goes without whole sections, and `left_out` names them.
+fn bounded(report: &impl Serialize, max_bytes: usize) -> Vec<u8> {
     // Numbers and text cannot fail to be written.
-    serde_json::to_vec(&report).unwrap_or_default()
+    let whole = serde_json::to_vec(report).unwrap_or_default();
+    if whole.len() <= max_bytes {
+        return whole;
+    }
+    let mut fields: Map<String, Value> = serde_json::from_slice(&whole).unwrap_or_default();
+    for (index, section) in SECTIONS.into_iter().enumerate() {
+        fields.remove(section);
+        fields.insert("left_out".to_owned(), SECTIONS.iter().take(index + 1).copied().collect());
+        let text = serde_json::to_vec(&fields).unwrap_or_default();
+        if text.len() <= max_bytes {
+            return text;
+        }
+    }
+    br#"{"left_out":["everything"]}"#.to_vec()
 }
 
 /// A map of counters by their names.
@@ -238,5 +263,44 @@ impl ErrorRow {
             status: Status(entry.phase_and_status >> 1).code().to_string(),
             text: noted.words,
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A report with sections of so many bytes.
+    fn sections(errors: usize, namespaces: usize) -> Value {
+        serde_json::json!({ "version": "1", "errors": "e".repeat(errors), "namespaces": "n".repeat(namespaces) })
+    }
+
+    fn shown(report: &Value, max_bytes: usize) -> Value {
+        let text = bounded(report, max_bytes);
+        assert!(text.len() <= max_bytes, "{}", text.len());
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    #[test]
+    fn report_of_the_bound_is_whole() {
+        let report = sections(100, 100);
+        let len = serde_json::to_vec(&report).unwrap().len();
+        assert_eq!(shown(&report, len), report);
+    }
+
+    #[test]
+    fn report_over_the_bound_leaves_whole_sections_out_and_names_them() {
+        let short = shown(&sections(2000, 100), 1000);
+        assert_eq!((short.get("errors"), short["version"].as_str()), (None, Some("1")));
+        assert_eq!(short["left_out"], serde_json::json!(["errors"]));
+        assert_eq!(short["namespaces"].as_str().unwrap().len(), 100);
+    }
+
+    #[test]
+    fn report_that_is_too_long_without_sections_says_so() {
+        let report = serde_json::json!({ "version": "1".repeat(500), "errors": "e" });
+        assert_eq!(shown(&report, 400)["left_out"][0], "everything");
+        assert_eq!(shown(&sections(2000, 2000), 1000)["left_out"].as_array().unwrap().len(), SECTIONS.len());
     }
 }

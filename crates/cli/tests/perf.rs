@@ -319,3 +319,31 @@ fn repeated_load_is_refused_where_there_is_one_run() {
     assert!(error.contains("does not exist"), "{error}");
     assert!(refused(2, &["perf", "nil:1G", "--rw", "read", "--repeat", "0"]).contains("--repeat"));
 }
+
+#[test]
+fn list_of_depths_runs_the_load_once_at_each() {
+    for option in ["--depth", "--iodepth"] {
+        let row = measured("null-backend:1G", &["--rw", "randread", "--count", "500", option, "1,32"]);
+        let depths = row["depths"].as_array().unwrap();
+        let of = |row: &Value| (row["depth"].as_u64(), ops(row, "read"));
+        assert_eq!(depths.iter().map(of).collect::<Vec<_>>(), [(Some(1), 500), (Some(32), 500)], "{row}");
+    }
+    let load = ["--rw", "randread", "--count", "500", "--depth", "1,32", "--repeat", "2"];
+    let row = measured("null-backend:1G", &load);
+    let repeats = row["depths"].as_array().unwrap().iter().map(|of| of["repeat"].as_u64());
+    assert_eq!(repeats.collect::<Vec<_>>(), [Some(2), Some(2)], "{row}");
+    let text = said(&[&["perf", "null-backend:1G"], &load[..]].concat());
+    for words in ["randread 4 KiB, depth 1, 32, 1 thread on", "depth 1 median read", "depth 32 max read"] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn list_of_depths_is_refused_with_a_wrong_one_and_with_a_log() {
+    for (depths, words) in [("1,", "--depth"), ("1,0", "depth of 0"), ("1,many", "many")] {
+        let error = refused(2, &["perf", "nil:1G", "--rw", "read", "--count", "9", "--depth", depths]);
+        assert!(error.contains(words), "{depths}: {error}");
+    }
+    let error = refused(2, &["perf", "nil:1G", "--rw", "read", "--depth", "1,2", "--log", "run"]);
+    assert!(error.contains("give one --depth"), "{error}");
+}

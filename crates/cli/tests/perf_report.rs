@@ -229,3 +229,24 @@ fn repeated_runs_are_reported_with_their_spread() {
     }
     assert!(!once.join("figures/rate-of-runs.csv").exists());
 }
+
+#[test]
+fn depths_of_a_load_are_reported_by_depth() {
+    let image = Image::new(&["kv:16M"]);
+    let [once, again] = ["once", "again"].map(|name| folder(&image, name));
+    let load = ["perf", "null-backend:1G", "--rw", "randread", "--count", "500", "--depth", "1,2,8"];
+    said(&[&load[..], &["--report", once.to_str().unwrap()]].concat());
+    let compare = ["--compare", once.to_str().unwrap(), "--report", again.to_str().unwrap()];
+    let printed = said(&[&load[..], &compare].concat());
+    assert!(printed.contains("depth 8 read: p99, µs"), "{printed}");
+    assert!(page(&once).contains("randread at 3 depths on null-backend:1G"));
+    for figure in ["rate-by-depth", "median-by-depth"] {
+        let depths = |folder: &Path, series: &str| {
+            let rows = rows(folder, figure).into_iter().filter(|row| row[0] == series);
+            rows.map(|row| row[2].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(depths(&once, "read"), ["1", "2", "8"], "{figure}");
+        assert_eq!(depths(&again, "this run read"), ["1", "2", "8"], "{figure}");
+        assert_eq!(depths(&again, "once read"), ["1", "2", "8"], "{figure}");
+    }
+}

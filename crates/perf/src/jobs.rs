@@ -192,6 +192,7 @@ impl Draft {
     fn job(mut self, section: &str, notes: &mut Vec<String>) -> Result<Job> {
         let name = self.name.take().unwrap_or_else(|| section.to_owned());
         let mut settings = self.settings(&name, notes)?;
+        ensure!(settings.depth.len() < 2, "job {name}: a job has one depth, and not {:?}", settings.depth);
         ensure!(!self.is_time_based || settings.time.is_some(), "job {name}: time_based needs a runtime");
         settings.once = !self.is_time_based;
         settings.direct_where_possible = true;
@@ -323,7 +324,13 @@ number_ios=100
         let file = JobFile::parse(TEXT).unwrap();
         let [readers, writer, after] = &file.jobs[..] else { panic!("{file:?}") };
         let shown = |job: &Job| {
-            (job.settings.load(), job.settings.depth, job.settings.threads, job.settings.direct, job.is_after)
+            (
+                job.settings.load(),
+                job.settings.depth(),
+                job.settings.threads,
+                job.settings.direct,
+                job.is_after,
+            )
         };
         assert_eq!(shown(readers), (Load::Randread, Some(16), 2, true, false));
         assert_eq!(shown(writer), (Load::Randwrite, Some(16), 1, false, false));
@@ -351,6 +358,7 @@ number_ios=100
             ("[a]\nfilename=\n", "line 2", "needs a value"),
             ("[global]\nbs=4k\n", "no job", "[readers]"),
             ("[a]\ntime_based\n", "job a", "needs a runtime"),
+            ("[a]\niodepth=1,32\n", "job a", "one depth"),
         ] {
             let error = format!("{:#}", JobFile::parse(text).unwrap_err());
             assert!(error.contains(line) && error.contains(word), "{text:?}: {error}");

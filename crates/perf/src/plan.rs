@@ -145,7 +145,7 @@ impl Plan {
         depth: Option<u32>,
         open: impl FnOnce(&str) -> byway::Result<D>,
     ) -> Result<Self> {
-        let depth = args.depth.or(depth);
+        let depth = args.depth().or(depth);
         args.check(depth.unwrap_or(1))?;
         let uri = match args.direct.then(|| cache::direct(named)) {
             Some(Err(_)) if args.direct_where_possible => named.to_owned(),
@@ -323,7 +323,7 @@ fn commands_of(args: &Settings, what: What) -> Option<u64> {
 
 fn check_device(args: &Settings, uri: &str, can: &Capabilities) -> Result<()> {
     let most = can.limits.depth_max();
-    if let Some(depth) = args.depth {
+    if let Some(depth) = args.depth() {
         ensure!(depth <= most, "--depth of {depth} is over the {most} that a queue of {uri} holds");
     }
     ensure!(can.event || args.wait != Wait::Event, "queues of {uri} have no descriptor for --wait event");

@@ -23,9 +23,9 @@ pub struct Settings {
     /// Bytes of a command [default: 4K].
     #[arg(help_heading = LOAD, long, value_name = "SIZE", visible_alias = "blocksize", value_parser = size::parse)]
     pub bs: Option<u64>,
-    /// Commands that each thread keeps outstanding [default: depth= of the URI, else 1].
-    #[arg(help_heading = LOAD, long, value_name = "COUNT", visible_alias = "iodepth", value_parser = number::parse::<u32>)]
-    pub depth: Option<u32>,
+    /// Commands that each thread keeps outstanding; of several, such as 1,32, a run for each [default: depth= of the URI, else 1].
+    #[arg(help_heading = LOAD, long, value_name = "COUNT", visible_alias = "iodepth", value_delimiter = ',', value_parser = number::parse::<u32>)]
+    pub depth: Vec<u32>,
     /// Threads, each with a queue of its own.
     #[arg(help_heading = LOAD, long, value_name = "COUNT", default_value = "1", visible_alias = "numjobs", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: u32,
@@ -119,6 +119,19 @@ impl Settings {
     /// The load; without one it is that of fio, `read`.
     pub fn load(&self) -> Load {
         self.rw.unwrap_or(Load::Read)
+    }
+
+    /// The depth of one run: of several the first.
+    pub fn depth(&self) -> Option<u32> {
+        self.depth.first().copied()
+    }
+
+    /// The settings of the run of each depth.
+    pub fn by_depth(&self) -> Vec<Self> {
+        if self.depth.len() < 2 {
+            return vec![self.clone()];
+        }
+        self.depth.iter().map(|&depth| Self { depth: vec![depth], ..self.clone() }).collect()
     }
 
     /// Whether anything changes what the device holds.

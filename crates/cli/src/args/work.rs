@@ -76,7 +76,7 @@ Examples:
   byway perf disk.img --rw putget --mix 90 --fill --keys 100000 --count 1000000
   byway perf blocks.bin --rw randread --time 5 --log run --log-avg-ms 100
   byway perf blocks.bin --jobs jobs.fio --json
-  byway perf /dev/nvme0n1 --rw randread --depth 32 --time 10 --repeat 5
+  byway perf /dev/nvme0n1 --rw randread --depth 1,32 --time 10 --repeat 5
   byway perf blocks.bin --rw randread --time 5 --report after --compare before
   byway perf --compare after --compare before
 

@@ -5,7 +5,7 @@ use byway_figure::{Axis, Bars, Figure, GroupSeries, Lines, Point, Quantity, Role
 use super::Named;
 use super::data::{Origin, PointOfSide, Run};
 use super::ratios::sides;
-use super::side::SideOfRun;
+use super::side::{Figures, SideOfRun};
 
 /// What the spread of figures of several runs is.
 const OF_RUNS: &str = "least and most of the runs";
@@ -31,6 +31,9 @@ pub fn figures(of: &[Named]) -> Vec<Figure> {
         p99s(&lines, source()),
     ];
     figures.extend(rates_of_runs(of, source()));
+    if of.iter().any(Named::is_by_depth) {
+        figures.extend(by_depth(of, &source()));
+    }
     if let [one] = of {
         figures.extend(rates_of_threads(&one.measurement.runs, source()));
     }
@@ -118,6 +121,39 @@ fn rates_of_runs(of: &[Named], source: Source) -> Option<Figure> {
     let caption = "Commands a second: median of the runs.";
     let source = source.with_spread(OF_RUNS);
     Some(Figure::new("rate-of-runs", "Rate of the runs", plot, source).with_caption(caption))
+}
+
+/// Rate and latency of each direction by depth, of reports with several depths.
+fn by_depth(of: &[Named], source: &Source) -> [Figure; 2] {
+    let depth = || Axis::log2(Quantity::new("depth", "commands"));
+    let rate = Lines::new(depth(), Axis::linear(Quantity::new("rate", "1000 commands/s")));
+    let rate = with_depths(rate, of, |figures| Some(figures.iops / 1e3));
+    let latency = Lines::new(depth(), Axis::log10(Quantity::new("latency", "µs")));
+    let latency = with_depths(latency, of, |figures| figures.at(50.0).map(|ns| ns.max(1) as f64 / 1e3));
+    let source = || source.clone().with_spread(OF_RUNS);
+    let caption = "By the number of commands that each thread keeps outstanding.";
+    [
+        Figure::new("rate-by-depth", "Rate by depth", rate, source()).with_caption(caption),
+        Figure::new("median-by-depth", "Median latency by depth", latency, source()).with_caption(caption),
+    ]
+}
+
+fn with_depths(mut plot: Lines, of: &[Named], value: impl Fn(&Figures) -> Option<f64>) -> Lines {
+    for (place, named) in of.iter().enumerate().filter(|(_, named)| named.is_by_depth()) {
+        let report = if of.len() == 1 { "" } else { named.name.as_str() };
+        for direction in ["read", "write"] {
+            let sides =
+                named.measurement.runs.iter().flat_map(|run| run.sides.iter().map(move |side| (run, side)));
+            let sides = sides.filter(|(_, side)| side.side == direction);
+            let points: Vec<(f64, Value)> =
+                sides.filter_map(|(run, side)| Some((f64::from(run.depth), side.value(&value)?))).collect();
+            if !points.is_empty() {
+                let name = format!("{report} {direction}");
+                plot = plot.with(Series::new(name.trim(), role_of(place), points));
+            }
+        }
+    }
+    plot
 }
 
 fn seconds() -> Axis {

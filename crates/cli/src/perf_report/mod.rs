@@ -30,6 +30,19 @@ pub struct Named {
     pub measurement: Measurement,
 }
 
+/// The name of a run at one depth of several.
+pub fn name_of_depth(depth: u32) -> String {
+    format!("depth {depth}")
+}
+
+impl Named {
+    /// Whether its loads are one load at several depths.
+    fn is_by_depth(&self) -> bool {
+        let runs = &self.measurement.runs;
+        runs.len() > 1 && runs.iter().all(|run| run.job == name_of_depth(run.depth))
+    }
+}
+
 /// Reads the report of a folder, or of its file of data.
 ///
 /// # Errors

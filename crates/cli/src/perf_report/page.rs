@@ -55,6 +55,9 @@ fn title(of: &[Named]) -> String {
         let runs = &named.measurement.runs;
         match &runs[..] {
             [run] => format!("{} on {}", run.named(), run.uri),
+            [run, ..] if named.is_by_depth() => {
+                format!("{} at {} depths on {}", run.rw, runs.len(), run.uri)
+            }
             runs => byway_console::size::counted(runs.len() as u64, "job"),
         }
     };

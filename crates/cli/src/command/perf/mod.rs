@@ -10,21 +10,25 @@ use byway::Device;
 use byway_console::failure::No;
 use byway_console::table::Table;
 use byway_console::terminal::{Interrupt, Interrupted, print_json};
-use byway_perf::{Job, JobFile, Plan};
+use byway_perf::{Job, JobFile, Plan, Settings};
 use serde::Serialize;
 
 use crate::args::Perf;
 use crate::opened;
 use crate::perf_report::{self, Measurement, Named, Origin};
-use report::Report;
+use report::{Depths, Report};
 
 /// The name that a report has for what was measured just now.
 const THIS_RUN: &str = "this run";
 
-/// What was measured of the jobs of a file.
+/// What was measured of several loads.
 #[derive(Serialize)]
-struct Reports<'a> {
-    jobs: &'a [Report],
+#[serde(rename_all = "lowercase")]
+enum Reports<'a> {
+    /// The jobs of a file.
+    Jobs(&'a [Report]),
+    /// The depths of one load.
+    Depths(&'a [Report]),
 }
 
 /// Measures, and prints the figures, also after an interrupt.
@@ -39,7 +43,8 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
     }
     let jobs = jobs_of(args)?;
     let has_log = jobs.iter().any(|job| job.settings.log.is_on());
-    ensure!(args.repeat == 1 || !has_log, "a log is of one run: leave out --repeat");
+    let has_one_run = args.repeat == 1 && args.settings.depth.len() < 2;
+    ensure!(has_one_run || !has_log, "a log is of one run: leave out --repeat, and give one --depth");
     let (reports, failed) = measured_groups(args, &jobs, interrupt);
     if !reports.is_empty() {
         print(args, &reports, out)?;
@@ -125,8 +130,7 @@ fn write_report(args: &Perf, mut of: Vec<Named>) -> Result<()> {
 /// The jobs of the file, or the one that the arguments say.
 fn jobs_of(args: &Perf) -> Result<Vec<Job>> {
     let Some(path) = &args.jobs else {
-        let settings = args.settings.clone();
-        return Ok(vec![Job { name: String::new(), filename: None, is_after: false, settings }]);
+        return jobs_by_depth(args);
     };
     let JobFile { mut jobs, notes } = JobFile::read(path)?;
     notes.iter().for_each(|said| note!("byway: {}, {said}", path.display()));
@@ -134,6 +138,22 @@ fn jobs_of(args: &Perf) -> Result<Vec<Job>> {
         log.clone_from(&args.settings.log);
     }
     Ok(jobs)
+}
+
+/// The load at each depth, one after the other.
+fn jobs_by_depth(args: &Perf) -> Result<Vec<Job>> {
+    let runs = args.settings.by_depth();
+    let has_names = runs.len() > 1;
+    // A wrong depth is refused before the first one is measured.
+    for run in &runs {
+        run.depth().map_or(Ok(()), |depth| run.check(depth))?;
+    }
+    let name = |depth| if has_names { perf_report::name_of_depth(depth) } else { String::new() };
+    let job = |settings: Settings| {
+        let name = name(settings.depth().unwrap_or(1));
+        Job { name, filename: None, is_after: true, settings }
+    };
+    Ok(runs.into_iter().map(job).collect())
 }
 
 /// Jobs that run beside each other.
@@ -206,9 +226,12 @@ fn open_once(
 }
 
 fn print(args: &Perf, reports: &[Report], out: &mut impl Write) -> Result<()> {
+    let has_depths = args.settings.depth.len() > 1;
     match reports {
+        _ if has_depths && args.json => print_json(out, &Reports::Depths(reports))?,
+        _ if has_depths => put!(out, "{}", Depths(reports))?,
         [report] if args.jobs.is_none() && args.json => print_json(out, report)?,
-        _ if args.json => print_json(out, &Reports { jobs: reports })?,
+        _ if args.json => print_json(out, &Reports::Jobs(reports))?,
         _ => reports.iter().try_for_each(|report| put!(out, "{report}"))?,
     }
     Ok(())

@@ -165,23 +165,22 @@ impl Report {
         OneRun { total: std::mem::take(&mut self.total), threads }
     }
 
-    fn table(&self) -> Table {
-        let mut table = Table::new(&["", "ops", "rate", "MiB/s", "mean", "p50", "p99", "p99.9", "max"]);
+    fn push_to(&self, table: &mut Table, before: &str) {
         match &self.runs {
             Runs::One { threads } => {
-                self.total.push_to("all", &mut table);
-                for (number, part) in (0..threads.len()).zip(threads).filter(|_| threads.len() > 1) {
-                    part.push_to(&format!("thread {number}"), &mut table);
+                self.total.push_to(if before.is_empty() { "all" } else { before }, table);
+                let threads = (0..threads.len()).zip(threads).filter(|_| threads.len() > 1);
+                for (number, part) in threads.filter(|_| before.is_empty()) {
+                    part.push_to(&format!("thread {number}"), table);
                 }
             }
             Runs::Several { min, max, .. } => {
                 let parts = [&self.total, &**min, &**max];
                 for (of, part) in Statistic::ALL.into_iter().zip(parts) {
-                    part.push_to(of.name(), &mut table);
+                    part.push_to(format!("{before} {}", of.name()).trim(), table);
                 }
             }
         }
-        table
     }
 
     /// The rate, and of several runs its range.
@@ -258,6 +257,34 @@ impl Part {
     }
 }
 
+/// A table of no rows.
+fn table() -> Table {
+    Table::new(&["", "ops", "rate", "MiB/s", "mean", "p50", "p99", "p99.9", "max"])
+}
+
+/// The depths of one load, as one table.
+pub struct Depths<'a>(pub &'a [Report]);
+
+impl fmt::Display for Depths<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.0.first() else { return Ok(()) };
+        let depths: Vec<String> = self.0.iter().map(|report| report.depth.to_string()).collect();
+        let of_first = format!("depth {}", first.depth);
+        let named = first.named.replacen(&of_first, &format!("depth {}", depths.join(", ")), 1);
+        writeln!(f, "{named} on {} by {}, {}", first.uri, first.backend, first.time())?;
+        first.fmt_notes(f)?;
+        let mut table = table();
+        for report in self.0 {
+            report.push_to(&mut table, &format!("depth {}", report.depth));
+        }
+        write!(f, "{table}")?;
+        self.0.iter().try_for_each(|report| {
+            write!(f, "depth {}: ", report.depth)?;
+            report.fmt_sums(f)
+        })
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let uri = opened::with_depth(&self.uri, self.depth);
@@ -265,21 +292,34 @@ impl fmt::Display for Report {
             write!(f, "{job}: ")?;
         }
         writeln!(f, "{} on {uri} by {}, {}", self.named, self.backend, self.time())?;
-        if let Some(note) = &self.cache_note {
-            writeln!(f, "{note}")?;
-        }
-        if self.unallocated_bytes > 0 {
-            let bytes = size::human(self.unallocated_bytes);
-            writeln!(
-                f,
-                "{bytes} of the range are not allocated: reads there skip the flash (--rw write fills the range)"
-            )?;
-        }
+        self.fmt_notes(f)?;
         if self.commands == 0 {
             writeln!(f, "no command succeeded")?;
         } else {
-            write!(f, "{}", self.table())?;
+            let mut table = table();
+            self.push_to(&mut table, "");
+            write!(f, "{table}")?;
         }
+        self.fmt_sums(f)
+    }
+}
+
+impl Report {
+    /// What a reader of the figures must know of the device.
+    fn fmt_notes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(note) = &self.cache_note {
+            writeln!(f, "{note}")?;
+        }
+        if self.unallocated_bytes == 0 {
+            return Ok(());
+        }
+        let bytes = size::human(self.unallocated_bytes);
+        let why = "reads there skip the flash (--rw write fills the range)";
+        writeln!(f, "{bytes} of the range are not allocated: {why}")
+    }
+
+    /// Both directions together, errors, and what was compared.
+    fn fmt_sums(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Part { mib_per_s, cpu_us_per_op, missing_keys, .. } = &self.total;
         writeln!(
             f,

@@ -51,6 +51,25 @@ fn memory_that_was_not_asked_to_count_as_persistent_is_volatile() {
 }
 
 #[test]
+fn status_says_since_when_it_counts() {
+    let place = Place::new();
+    let (region, socket) = (place.region(), place.text("socket"));
+    let unix_s = || std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let before = unix_s();
+    let _server = Server::begin_with(&[
+        "tdm", "serve", "--socket", &socket, &region[0], &region[1], &region[2], &region[3],
+    ]);
+    let report = &json_lines(&place.tdm(&["status", "--once", "--json"]))[0];
+    let since = report["since_unix_s"].as_u64().unwrap();
+    assert!((before..=unix_s()).contains(&since), "{report}");
+    assert!(report["counting_s"].as_u64().unwrap() <= unix_s() - before, "{report}");
+    let day = report["since"].as_str().unwrap();
+    assert!(day.starts_with("20") && day.ends_with('Z') && day.len() == 20, "{report}");
+    let text = place.tdm(&["status", "--once"]);
+    assert!(text.contains(&format!("since   {day}, for ")), "{text}");
+}
+
+#[test]
 fn user_that_cannot_be_served_is_reported_with_the_reason() {
     let place = Place::new();
     let (region, socket, file_tables) = (place.region(), place.text("socket"), place.text("tables"));

@@ -121,15 +121,17 @@ struct Time(SystemTime);
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let since = self.0.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-        let (year, month, day) = date_of(days);
-        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}Z",
-            since.subsec_micros()
-        )
+        let second = utc(since.as_secs());
+        write!(f, "{}.{:06}Z", second.trim_end_matches('Z'), since.subsec_micros())
     }
+}
+
+/// A time in UTC (RFC 3339), to the second, by seconds since 1970.
+pub fn utc(unix_s: u64) -> String {
+    let (days, seconds) = (unix_s / 86_400, unix_s % 86_400);
+    let (year, month, day) = date_of(days);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 /// Year, month and day of a number of days since 1970-01-01 (Hinnant, "chrono-compatible low-level date algorithms").

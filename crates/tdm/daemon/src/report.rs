@@ -12,6 +12,12 @@ use crate::tenant::Tenant;
 /// State of a daemon.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
+    /// Start of the daemon, and so of its counters, in seconds since 1970; 0 from a daemon that does not say.
+    #[serde(default)]
+    pub since_unix_s: u64,
+    /// Seconds since then, regardless of changes of the clock.
+    #[serde(default)]
+    pub counting_s: u64,
     /// Its region.
     pub region: RegionReport,
     /// Users with a partition.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use byway_sys::time::monotonic_ns;
 use byway_sys::{FileId, handover};
@@ -53,6 +53,8 @@ struct Shared {
     turned_away: AtomicU64,
     unserved: Unserved,
     stops: AtomicBool,
+    /// When counting began.
+    since: (SystemTime, Instant),
 }
 
 impl Daemon {
@@ -186,6 +188,7 @@ impl Shared {
             turned_away: AtomicU64::new(0),
             unserved: Unserved::default(),
             stops: AtomicBool::new(false),
+            since: (SystemTime::now(), Instant::now()),
         };
         let mut recovered = shared.recover_damaged(purpose)?;
         let (is_forced, forgets) = match purpose {
@@ -418,7 +421,9 @@ impl Shared {
         let users = self.tenants.all().iter().map(|tenant| tenant.report()).collect();
         let unserved = self.unserved.report(|uid| self.tenants.opened(uid).is_some());
         let turned_away = self.turned_away.load(Ordering::Relaxed);
-        Report { region, users, turned_away, unserved }
+        let (since, begun) = self.since;
+        let since_unix_s = since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Report { since_unix_s, counting_s: begun.elapsed().as_secs(), region, users, turned_away, unserved }
     }
 }
 

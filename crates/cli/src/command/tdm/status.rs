@@ -7,11 +7,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use byway_console::logging::utc;
 use byway_console::size::{counted, human};
 use byway_console::table::{Table, rate, time};
 use byway_console::terminal::{Interrupt, print_json};
 use byway_tdm_daemon::{FileReport, Report, UnservedOpens, UnservedReport, UserReport};
 use byway_tdm_engine::table::Reason;
+use serde::Serialize;
 
 use super::{ask, foreign, words};
 use crate::args::TdmStatus;
@@ -48,7 +50,7 @@ fn print(
     let mut report = first;
     loop {
         if args.json {
-            print_json(out, &report)?;
+            print_json(out, &Dated { since: utc(report.since_unix_s), report: &report })?;
         } else {
             put!(out, "{}", Shown(&report, None))?;
         }
@@ -103,12 +105,26 @@ impl Names {
     }
 }
 
+/// A report with the time since when its counters count.
+#[derive(Serialize)]
+struct Dated<'r> {
+    since: String,
+    #[serde(flatten)]
+    report: &'r Report,
+}
+
 /// A report to print, and the width of the terminal in columns, if known.
 struct Shown<'r>(&'r Report, Option<usize>);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "region  {}", words::region(&self.0.region))?;
+        let counted_for = words::duration(self.0.counting_s as f64 * 1e9);
+        writeln!(
+            f,
+            "since   {}, for {counted_for}: start of the daemon and its counters",
+            utc(self.0.since_unix_s)
+        )?;
         if self.0.turned_away > 0 {
             let programs = counted(self.0.turned_away, "program");
             writeln!(f, "{programs} not served: {}", Reason::OtherProcesses)?;

@@ -163,6 +163,17 @@ fn a_discovered_uri_opens_its_subsystem() {
     assert!(refused(2, &["discover", &service]).contains("no server listens at"));
 }
 
+#[test]
+fn discovery_at_a_port_that_refuses_names_the_other_port() {
+    // An address of this host that no program listens at by itself.
+    for address in ["tcp://127.8.0.9", "tcp://127.8.0.9:8009"] {
+        let error = refused(2, &["discover", address]);
+        assert!(error.contains("no server listens at 127.8.0.9:8009"), "{error}");
+        assert!(error.contains("try port 4420"), "{error}");
+    }
+    assert!(!refused(2, &["discover", "tcp://127.8.0.9:1"]).contains("try port"));
+}
+
 /// Commands of keys, of blocks, and of either: the output about a device, but for times, is the same wherever it is.
 const COMMANDS: &[&str] = &[
     "kv put KEYS a 1",

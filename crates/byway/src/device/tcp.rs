@@ -1,7 +1,7 @@
 //! Controllers at TCP addresses: NVMe over Fabrics by this library's own initiator.
 
-use byway_core::Result;
-use byway_tcp_initiator::{Discovered, NvmeTcp, NvmeTcpPaths};
+use byway_core::{Error, ErrorKind, Result};
+use byway_tcp_initiator::{DISCOVERY_PORT, Discovered, NvmeTcp, NvmeTcpPaths, PORT};
 
 use crate::device::chosen::Chosen;
 use crate::device::kind::DeviceKind;
@@ -24,6 +24,20 @@ pub(crate) fn reach(uri: &TcpUri) -> Result<(DeviceKind, Chosen)> {
 pub fn discover(uri: &str) -> Result<Discovered> {
     let TcpUri { places, options, .. } = TcpUri::of_discovery(uri)?;
     let place = places.into_iter().next().ok_or_else(|| invalid("no address"))?;
-    byway_tcp_initiator::discover(place, options)
-        .map_err(|error| error.doing(format!("discover {}", shown(uri))))
+    let at_default = place.port == DISCOVERY_PORT;
+    byway_tcp_initiator::discover(place, options).map_err(|error| {
+        let error =
+            if at_default && error.kind() == ErrorKind::NotFound { with_io_port(&error) } else { error };
+        error.doing(format!("discover {}", shown(uri)))
+    })
+}
+
+/// An error of the default port, with the other port that may answer.
+fn with_io_port(error: &Error) -> Error {
+    Error::host(
+        ErrorKind::NotFound,
+        format!(
+            "{error}; try port {PORT}: a target that serves no discovery port, such as `byway serve --tcp`, answers discovery there"
+        ),
+    )
 }

@@ -107,7 +107,7 @@ fn fio_reports_unsupported_options_in_a_sentence() {
     };
     refused("--uri=/nowhere/disk", "/nowhere/disk");
     refused("--rw=read", "no device");
-    refused("--uri=nil:1G --backend=psync", "null-backend:SIZE is served by nil");
+    refused("--uri=nil:1G --backend=psync", "null-backend:SIZE is served by null-backend");
     refused("--uri=nil:1G --nsid=7", "no such namespace");
     refused("--uri=nil:1G --bs=100", "no whole number of blocks of 512 bytes");
     refused("--uri=nil:1G --transfer=carrier-pigeon", "carrier-pigeon");

@@ -148,7 +148,7 @@ def test_a_block_is_written_in_place_of_the_one_that_is_expected(tmp_path):
 
 def test_nil_moves_nothing():
     with byway.open("nil:1G") as device:
-        assert device.backend == "nil"
+        assert device.backend == "null-backend"
         device.nvm[7] = noise(1)
         room = bytearray(b"r" * 512)
         device.nvm.read_into(7, room)

@@ -347,3 +347,16 @@ fn list_of_depths_is_refused_with_a_wrong_one_and_with_a_log() {
     let error = refused(2, &["perf", "nil:1G", "--rw", "read", "--depth", "1,2", "--log", "run"]);
     assert!(error.contains("give one --depth"), "{error}");
 }
+
+#[test]
+fn null_backend_has_the_name_of_its_scheme() {
+    for uri in
+        ["null-backend:1G", "nil:1G", "null-backend:1G?backend=null-backend", "null-backend:1G?backend=nil"]
+    {
+        let row = measured(uri, &["--rw", "read", "--count", "9"]);
+        assert_eq!(row["backend"], "null-backend", "{row}");
+        assert!(said(&["perf", uri, "--rw", "read", "--count", "9"]).contains(" by null-backend, "));
+    }
+    let error = refused(2, &["perf", "null-backend:1G?backend=psync", "--rw", "read"]);
+    assert!(error.contains("is served by null-backend, not by"), "{error}");
+}

@@ -25,7 +25,7 @@ impl<'a, B: Backend> Subject<'a, B> {
     pub fn new(scratch: &'a Scratch, backend: &'a B) -> Self {
         let namespace = backend.namespaces().unwrap().remove(0);
         let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else { panic!("{namespace:?}") };
-        let keeps = backend.name() != "nil";
+        let keeps = backend.name() != "null-backend";
         Self { scratch, backend, lba_bytes, blocks, keeps, gives_up: gives_up(backend, lba_bytes) }
     }
 

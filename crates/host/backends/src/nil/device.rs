@@ -20,8 +20,8 @@ pub struct Nil {
 }
 
 impl Nil {
-    /// Name of the backend, in JSON and for `backend=`. The URI scheme is `null-backend:`.
-    pub const NAME: &str = "nil";
+    /// Name of the backend, in JSON and for `backend=`: that of the URI scheme.
+    pub const NAME: &str = "null-backend";
 
     /// One of `size_bytes` bytes, in blocks of 512.
     ///
@@ -33,7 +33,7 @@ impl Nil {
             let said = format!("{size_bytes} bytes have no room for a block of {LBA_BYTES} bytes");
             return Err(Error::host(ErrorKind::InvalidArgument, said));
         }
-        let identity = Identity { model: "Byway nil".into(), ..Identity::default() };
+        let identity = Identity { model: "Byway null backend".into(), ..Identity::default() };
         Ok(Self { blocks, identity, capabilities: capabilities() })
     }
 
@@ -85,6 +85,6 @@ impl Backend for Nil {
     }
 
     fn admin(&self, _: AdminCommand) -> Result<Outcome> {
-        Err(Error::no_controller("nil"))
+        Err(Error::no_controller(Self::NAME))
     }
 }

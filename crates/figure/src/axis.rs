@@ -120,7 +120,7 @@ impl Range {
                 let high = if high == low && high <= 0.0 { 1.0 } else { high.max(0.0) * 1.06 };
                 (low.min(0.0) * 1.06, high)
             }
-            Scale::Log2 | Scale::Log10 => (low / 1.2, high * 1.2),
+            Scale::Log2 | Scale::Log10 => log_ends(scale, low, high),
             Scale::Percentile => (low.min(50.0), high),
         };
         Some(Self { scale, low, high })
@@ -146,6 +146,10 @@ impl Range {
         Some(if high > low { (self.place(value) - low) / (high - low) } else { 0.5 })
     }
 
+    fn is_log(&self) -> bool {
+        matches!(self.scale, Scale::Log2 | Scale::Log10)
+    }
+
     fn place(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear => value,
@@ -163,6 +167,7 @@ impl Range {
             Scale::Log10 => decimal_ticks(self.low, self.high, wanted),
             Scale::Percentile => percentile_ticks(self.low, self.high),
         };
+        let values = if self.is_log() { with_ends(values, self.low, self.high) } else { values };
         let label = |value| match self.scale {
             Scale::Log2 => binary_label(value),
             Scale::Percentile => trimmed(value, 5),
@@ -179,6 +184,45 @@ fn is_shown(scale: Scale, value: f64) -> bool {
             Scale::Log2 | Scale::Log10 => value > 0.0,
             Scale::Percentile => (0.0..100.0).contains(&value),
         }
+}
+
+/// Decades from which an axis has powers of ten alone.
+const DECADES: f64 = 2.5;
+
+/// The ends of a logarithmic axis: the ticks next to the least and the greatest value, so that both stand between labels.
+fn log_ends(scale: Scale, low: f64, high: f64) -> (f64, f64) {
+    // One value stands in the middle.
+    let (low, high) = if high > low { (low, high) } else { (low / 2.0, high * 2.0) };
+    if scale == Scale::Log2 {
+        return between(2.0, &[1.0], low, high);
+    }
+    let ends = between(10.0, &[1.0, 2.0, 5.0], low, high);
+    if (ends.1 / ends.0).log10() > DECADES { between(10.0, &[1.0], low, high) } else { ends }
+}
+
+/// The greatest multiple of a power of a base that is not above `low`, and the least that is not below `high`.
+fn between(base: f64, multiples: &[f64], low: f64, high: f64) -> (f64, f64) {
+    let power = |value: f64| (value.ln() / base.ln()).floor() as i32;
+    let ticks = |value: f64| {
+        let exponents = power(value) - 1..=power(value) + 1;
+        exponents.flat_map(|exponent| multiples.iter().map(move |multiple| multiple * base.powi(exponent)))
+    };
+    let below = ticks(low).filter(|tick| *tick <= low * (1.0 + 1e-9)).fold(0.0, f64::max);
+    let above = ticks(high).filter(|tick| *tick >= high * (1.0 - 1e-9)).fold(f64::INFINITY, f64::min);
+    // Beyond the least and the greatest number there is no tick.
+    (if below > 0.0 { below } else { low }, if above.is_finite() { above } else { high })
+}
+
+/// Ticks with one at each end of the axis.
+fn with_ends(mut ticks: Vec<f64>, low: f64, high: f64) -> Vec<f64> {
+    let is_near = |tick: Option<&f64>, end: f64| tick.is_some_and(|tick| (tick / end - 1.0).abs() < 1e-9);
+    if !is_near(ticks.first(), low) {
+        ticks.insert(0, low);
+    }
+    if !is_near(ticks.last(), high) {
+        ticks.push(high);
+    }
+    ticks
 }
 
 /// Multiples of 1, 2 or 5 times a power of ten.
@@ -210,7 +254,7 @@ fn decimal_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     }
     let decade = powers(10.0, low / 10.0, high, usize::MAX);
     let multiples = decade.into_iter().flat_map(|power| [1.0, 2.0, 5.0].map(|multiple| multiple * power));
-    multiples.filter(|value| (low..=high).contains(value)).collect()
+    multiples.filter(|value| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(value)).collect()
 }
 
 fn percentile_ticks(low: f64, high: f64) -> Vec<f64> {
@@ -265,10 +309,31 @@ mod tests {
             labels(Scale::Linear, &[0.0, 1_900_000.0]),
             ["0", "500\u{a0}k", "1\u{a0}M", "1.5\u{a0}M", "2\u{a0}M"]
         );
-        assert_eq!(labels(Scale::Log2, &[8.0, 4096.0]), ["8", "32", "128", "512", "2Ki"]);
-        assert_eq!(labels(Scale::Log10, &[3.0, 40_000.0]), ["10", "100", "1000", "10\u{a0}k"]);
-        assert_eq!(labels(Scale::Log10, &[4.0, 70.0]), ["5", "10", "20", "50"]);
+        assert_eq!(labels(Scale::Log2, &[8.0, 4096.0]), ["8", "32", "128", "512", "2Ki", "4Ki"]);
+        assert_eq!(labels(Scale::Log10, &[4.0, 70.0]), ["2", "5", "10", "20", "50", "100"]);
         assert_eq!(labels(Scale::Percentile, &[50.0, 99.99]), ["50", "90", "99", "99.9", "99.99"]);
+    }
+
+    #[test]
+    fn logarithmic_axis_that_ends_between_ticks_goes_on_to_the_next() {
+        let wide = ["1", "10", "100", "1000", "10\u{a0}k", "100\u{a0}k"];
+        assert_eq!(labels(Scale::Log10, &[3.0, 40_000.0]), wide);
+        assert_eq!(labels(Scale::Log10, &[1.0, 100_000.0]), wide);
+        assert_eq!(labels(Scale::Log10, &[3.1, 3.9]).first().unwrap(), "2");
+        assert_eq!(labels(Scale::Log10, &[3.1, 3.9]).last().unwrap(), "5");
+        assert_eq!(labels(Scale::Log2, &[9.0, 100.0]), ["8", "16", "32", "64", "128"]);
+        for values in [[7.0, 7.0], [1e-300, 1e300], [f64::MIN_POSITIVE, f64::MAX], [0.3, 0.30001]] {
+            for scale in [Scale::Log2, Scale::Log10] {
+                let range = Range::over(scale, values.into_iter()).unwrap();
+                let ticks = range.ticks(6);
+                let (first, last) = (ticks.first().unwrap(), ticks.last().unwrap());
+                assert!(
+                    first.value <= values[0] * 1.001 && last.value >= values[1] * 0.999,
+                    "{values:?}: {ticks:?}"
+                );
+                assert!((2..=14).contains(&ticks.len()), "{values:?}: {ticks:?}");
+            }
+        }
     }
 
     #[test]

@@ -252,7 +252,7 @@ mkdir -p /srv/data
 until grep -q 'listening at /run/byway-tdm.sock' /tmp/log; do sleep 0.1; kill -0 $!; done
 /usr/bin/byway tdm run -- dd if=/usr/bin/byway of=/srv/data/copy bs=4k count=256 oflag=sync status=none 2> /tmp/notes
 test ! -s /tmp/notes
-/usr/local/bin/byway tdm status --once | grep '1 more file that no program has open'
+/usr/local/bin/byway tdm status --once | grep -E '^[1-9][0-9]* more files? that no program has open'
 kill -TERM $!
 wait $!
 cmp -n 1048576 /usr/bin/byway /srv/data/copy

@@ -127,7 +127,7 @@ fn a_32_byte_put_costs_what_the_design_says() {
 
 #[test]
 fn a_row_has_every_field_under_every_profile() {
-    for profile in ["cosmos", "gen4x4", "gen5x4", "gen5x8-cxl"] {
+    for profile in ["cosmos", "cosmos-fitted", "gen4x4", "gen5x4", "gen5x8-cxl"] {
         let rows =
             said(&["bench", "transfer", "--json", "--profile", profile, "--count", "3", "--sizes", "8,8K"]);
         let rows = json_lines(&rows);

@@ -27,7 +27,7 @@ fn the_ledger_is_the_same_whether_time_is_modelled_or_not() {
 
 #[test]
 fn a_put_takes_the_time_and_the_bytes_that_the_cost_model_says() {
-    for profile in ["cosmos", "gen4x4", "gen5x8-cxl"] {
+    for profile in ["cosmos", "cosmos-fitted", "gen4x4", "gen5x8-cxl"] {
         // Device memory is left out: the model supposes a value that begins on a cache line.
         for method in Method::CONCRETE.into_iter().filter(|method| !method.needs_device_memory()) {
             let device = device(profile, method, "&ring=65536&clock=virtual&flash=off");

@@ -328,8 +328,17 @@ mod tests {
         for name in Profile::names() {
             assert_eq!(Profile::by_name(name).unwrap().name, name);
         }
-        assert_eq!(Profile::names(), ["cosmos", "gen4x4", "gen5x4", "gen5x8-cxl"]);
+        assert_eq!(Profile::names(), ["cosmos", "cosmos-fitted", "gen4x4", "gen5x4", "gen5x8-cxl"]);
         assert!(Profile::by_name("Cosmos").is_none());
+    }
+
+    #[test]
+    fn fitted_profile_is_cosmos_but_for_times_of_firmware_and_host() {
+        let (cosmos, fitted) =
+            (Profile::by_name("cosmos").unwrap(), Profile::by_name("cosmos-fitted").unwrap());
+        let Profile { name, firmware, host, .. } = cosmos.clone();
+        assert_ne!(fitted, cosmos);
+        assert_eq!(Profile { name, firmware, host, ..fitted }, cosmos);
     }
 
     #[test]

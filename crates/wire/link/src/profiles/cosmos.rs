@@ -45,7 +45,7 @@ const LINK_TIMES: LinkTimes = LinkTimes {
     read_gap_ps: ns(32),
 };
 
-const FIRMWARE: Firmware = Firmware {
+pub(super) const FIRMWARE: Firmware = Firmware {
     // 1 + 16 reads, 2 writes [R].
     command_ps: 17 * REGISTER_READ_PS + 2 * REGISTER_WRITE_PS,
     // 1 + 16 reads, 16 stores to device memory, 1 write [R].
@@ -62,7 +62,7 @@ const FIRMWARE: Firmware = Firmware {
     index_probe_ps: ns(100),
 };
 
-const HOST: HostCosts = HostCosts {
+pub(super) const HOST: HostCosts = HostCosts {
     // The kernel's I/O stack takes about 1.5 µs a request [S-B], halved between the way in and the way out.
     submit_ps: ns(750),
     // Zero 64 bytes of stack, then two copies of 64 bytes [R]; the time is assumed.

@@ -77,6 +77,17 @@ Examples:
   byway-lab calibrate
   byway-lab calibrate --profile cosmos --json")]
     Calibrate(Calibrate),
+    /// Fit the times that no source gives to the papers' claims of time: which claims hold together, which contradict each other, and
+    /// what follows for the papers' card.
+    #[command(after_help = "\
+Examples:
+  byway-lab fit
+  byway-lab fit --report out
+  byway-lab fit --json
+
+Each claim is a range of a ratio of two modelled times, and each time a linear form of the parameters, so that linear programs say \
+what holds together. The profile cosmos-fitted has what comes out. Nothing is measured on this machine.")]
+    Fit(FitArgs),
     /// Run the papers' experiments and write report.html.
     Report(Report),
     /// Draw a figure of `byway bench transfer`; print man pages, shell completions or the reference of commands.
@@ -219,6 +230,17 @@ pub struct Calibrate {
     #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
     pub seed: u64,
     /// Print one JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `byway-lab fit`.
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// Write fit.html, fit.json and a folder of figures (SVG, CSV, PDF) there.
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// Print one JSON object a line: claims, parameters, parts, and the whole.
     #[arg(long)]
     pub json: bool,
 }

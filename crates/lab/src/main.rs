@@ -7,6 +7,7 @@ mod args;
 mod command;
 mod contest;
 mod endurance;
+mod fit;
 mod report;
 
 use std::io::{self, BufWriter, Write};
@@ -37,6 +38,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Endurance(args) => command::endurance::run(args, &mut out, &interrupt)?,
         Command::Workload(args) => command::workload::run(args, &mut out, &interrupt)?,
         Command::Calibrate(args) => command::calibrate::run(args, &mut out, &interrupt)?,
+        Command::Fit(args) => command::fit::run(args, &mut out)?,
         Command::Report(args) => command::report::run(args, &mut out, &interrupt)?,
         Command::Gen(args) => command::generate::run(&args.what, &mut out)?,
     }

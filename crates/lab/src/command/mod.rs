@@ -3,6 +3,7 @@
 mod bars;
 pub mod calibrate;
 pub mod endurance;
+pub mod fit;
 pub mod generate;
 pub mod kv;
 pub mod report;

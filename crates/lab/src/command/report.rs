@@ -12,6 +12,7 @@ use byway_figure::{FigureFile, Source};
 use byway_measure::rows::{Stored, TransferRow};
 
 use crate::args::Report;
+use crate::fit::fit;
 use crate::report::claims::{Claim, Verdict};
 use crate::report::figures;
 use crate::report::html;
@@ -41,7 +42,7 @@ pub fn run(args: &Report, out: &mut impl Write, interrupt: &Interrupt) -> Result
     let source = Source::of_this_machine(command)
         .with_seed(args.seed)
         .with_spread("none: counts and modelled times are the same in every run");
-    let (page, downloads) = html::page(&measured, &figures::sections(&measured, &source)?, &tables)?;
+    let (page, downloads) = html::page(&measured, &figures::sections(&measured, &fit()?, &source)?, &tables)?;
     files::replace(&args.dir.join("report.html"), page.as_bytes())?;
     files::replace(&args.dir.join("report.json"), &serde_json::to_vec(&measured)?)?;
     write_downloads(&args.dir, &downloads)?;

@@ -8,7 +8,8 @@ use byway_measure::rows::TransferRow;
 
 use super::breakdown::{self, Part};
 use super::claims::Topic;
-use super::measured::{COSMOS, COSMOS_GEN5, Measured, NATIVE_CXL};
+use super::measured::{COSMOS, COSMOS_FITTED, COSMOS_GEN5, Measured, NATIVE_CXL};
+use crate::fit::{self, Fit};
 
 /// Links that a 32-byte put is shown over.
 pub const LINKS: [&str; 7] = ["gen2x8", "gen3x4", "gen3x8", "gen4x4", "gen5x4", "gen5x8", "gen6x4"];
@@ -46,10 +47,11 @@ pub struct Section {
 ///
 /// # Errors
 /// When a figure cannot be drawn: measurements it needs are missing.
-pub fn sections(measured: &Measured, source: &Source) -> Result<Vec<Section>, Undrawn> {
+pub fn sections(measured: &Measured, fit: &Fit, source: &Source) -> Result<Vec<Section>, Undrawn> {
     let sections = vec![
         traffic_section(measured, source),
         latency_section(measured, source),
+        fitted_section(measured, fit, source)?,
         parts_section(source)?,
         links_section(measured, source)?,
         workloads_section(measured, source),
@@ -97,11 +99,29 @@ fn latency_section(measured: &Measured, source: &Source) -> Section {
     Section {
         title: "Latency by value size",
         intro: "Modelled time from the program's call to the end of its work on the completion, NAND off, on an \
-                idle device. Step times come from sources or are marked as assumed in the profile; none is \
-                fitted to a figure of the papers.",
+                idle device. Step times come from sources or are marked as assumed in the profile; none of them is \
+                fitted to a figure of the papers (those of the next section are).",
         topic: Some(Topic::Latency),
         figures: settings.into_iter().zip(ids).map(figure).collect(),
     }
+}
+
+/// What the claims of time say together, and the profile that is fitted to them.
+fn fitted_section(measured: &Measured, fit: &Fit, source: &Source) -> Result<Section, Undrawn> {
+    let axis = Axis::log10(Quantity::new("modelled time of a put", "µs"));
+    let beside = beside(source, &BOTH);
+    let mut figures =
+        vec![by_size("latency-cosmos-fitted", (measured, COSMOS_FITTED), &beside, axis, model_us)];
+    figures.extend(fit::figures::all(fit, &source.clone().with_spread(fit::figures::SPREAD))?);
+    Ok(Section {
+        title: "The fitted profile, and which claims hold together",
+        intro: "cosmos-fitted is cosmos with times that no source gives fitted to what the papers publish of times, so what it \
+                reproduces is no finding. What it says of the papers is: which of their claims can hold on one card at once, \
+                what each says of the others, and how long a page, a chunk and a command then take. byway-lab fit prints it in \
+                numbers.",
+        topic: None,
+        figures,
+    })
 }
 
 /// Modelled time of a put, in microseconds.
@@ -332,7 +352,7 @@ mod tests {
 
     #[test]
     fn every_figure_is_drawn_and_has_its_own_name() {
-        let sections = sections(&modelled_all(), &Source::new("test")).unwrap();
+        let sections = sections(&modelled_all(), &fit::fit().unwrap(), &Source::new("test")).unwrap();
         let figures: Vec<&Figure> = sections.iter().flat_map(|section| &section.figures).collect();
         let ids: HashSet<&str> = figures.iter().map(|figure| figure.id()).collect();
         assert_eq!(ids.len(), figures.len());
@@ -345,6 +365,6 @@ mod tests {
 
     #[test]
     fn a_report_without_measurements_is_refused() {
-        assert!(sections(&Measured::default(), &Source::new("test")).is_err());
+        assert!(sections(&Measured::default(), &fit::fit().unwrap(), &Source::new("test")).is_err());
     }
 }

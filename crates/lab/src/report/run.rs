@@ -7,12 +7,14 @@ use byway_measure::experiment::{self, Run};
 use byway_measure::setting::{Setting, profile};
 use byway_measure::workload::Workload;
 
-use super::measured::{COSMOS, COSMOS_GEN5, Measured, NATIVE_CXL, PackingPoint, Point, WorkloadPoint};
+use super::measured::{
+    COSMOS, COSMOS_FITTED, COSMOS_GEN5, Measured, NATIVE_CXL, PackingPoint, Point, WorkloadPoint,
+};
 
 /// Value sizes of the plots over sizes.
 const SIZES: [u32; 12] = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// Settings of the plots over sizes.
-const SETTINGS: [&str; 4] = [COSMOS, COSMOS_GEN5, "gen4x4", NATIVE_CXL];
+const SETTINGS: [&str; 5] = [COSMOS, COSMOS_FITTED, COSMOS_GEN5, "gen4x4", NATIVE_CXL];
 /// Settings of the plots of workloads, with BandSlim's threshold there.
 const WORKLOAD_SETTINGS: [(&str, u32); 2] = [(COSMOS, 128), (COSMOS_GEN5, 64)];
 /// Puts of each size that thresholds are found by.
@@ -125,7 +127,10 @@ impl Plan<'_> {
 }
 
 /// A profile, or `profile@link`.
-fn profile_of(setting: &str) -> Result<Profile> {
+///
+/// # Errors
+/// A profile or a link that does not exist.
+pub fn profile_of(setting: &str) -> Result<Profile> {
     match setting.split_once('@') {
         Some((name, link)) => Ok(profile(name)?.with_link(link)?),
         None => profile(setting),

@@ -5,6 +5,7 @@ mod browser;
 mod calibration;
 mod common;
 mod endurance;
+mod fit;
 mod kv;
 mod report;
 mod tutorial;

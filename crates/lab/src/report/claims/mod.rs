@@ -6,7 +6,9 @@
 mod bandslim;
 mod byteexpress;
 mod reckon;
+pub mod times;
 
+use self::times::Statement;
 use super::measured::Measured;
 
 /// Sections of the report that have claims.
@@ -108,6 +110,8 @@ pub struct Claim {
     pub says: &'static str,
     /// Its figure.
     pub figure: Figure,
+    /// What it says of times, for the fit; empty for a claim about bytes.
+    pub times: &'static [Statement],
     /// How ours is found.
     pub how: &'static str,
     /// What explains a residual.

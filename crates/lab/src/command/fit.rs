@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::report::write_downloads;
 use crate::args::FitArgs;
-use crate::fit::{self, Fared, Fit, Outcome, PARAMETERS, Predicted, figures};
+use crate::fit::{self, Alone, Fared, Fit, Outcome, PARAMETERS, Predicted, figures};
 use crate::report::claims::Claim;
 use crate::report::claims::times::Ratio;
 
@@ -73,10 +73,21 @@ pub fn summary(fit: &Fit) -> String {
     };
     format!(
         "{fitted} of {} claims of time hold together; {ways}. All hold only where each ratio may be off by {:.0} % more than its \
-         words leave open.",
+         words leave open. {}.",
         fit.outcomes.len(),
         fit.beyond * 100.0,
+        fit.alone.iter().map(alone).collect::<Vec<_>>().join(". "),
     )
+}
+
+/// What a paper must lose by itself.
+fn alone(alone: &Alone) -> String {
+    let ways: Vec<String> = alone.left_out.iter().map(|way| ids(way).join(", ")).collect();
+    format!("{} alone: all {} but {}", alone.paper, alone.claims, ways.join(", or "))
+}
+
+fn ids(claims: &[&Claim]) -> Vec<&'static str> {
+    claims.iter().map(|claim| claim.id).collect()
 }
 
 fn tables(fit: &Fit) -> [(&'static str, Table); 4] {
@@ -129,7 +140,8 @@ fn range(predicted: &Predicted) -> String {
 }
 
 fn left_out(fit: &Fit) -> Table {
-    let mut table = Table::new(&["claim", "contradicted by", "what the paper says"]);
+    let mut table =
+        Table::new(&["claim", "holds if each ratio is off by", "contradicted by", "what the paper says"]);
     for outcome in fit.outcomes.iter().filter(|outcome| !outcome.is_fitted) {
         let against = &outcome.against;
         let mut said: Vec<String> =
@@ -137,7 +149,12 @@ fn left_out(fit: &Fit) -> Table {
         if against.len() > CONTRADICTIONS {
             said.push(format!("and {} more", against.len() - CONTRADICTIONS));
         }
-        table.push(vec![outcome.claim.id.to_owned(), said.join("; "), outcome.claim.says.to_owned()]);
+        table.push(vec![
+            outcome.claim.id.to_owned(),
+            format!("{:.1} %", outcome.beyond * 100.0),
+            said.join("; "),
+            outcome.claim.says.to_owned(),
+        ]);
     }
     table
 }
@@ -149,7 +166,7 @@ fn contradiction(outcome: &Outcome, claims: &[&Claim]) -> String {
             let (least, most) = fared.within_bounds;
             format!("the bounds alone: {} to {}", Ratio(least), Ratio(most))
         }
-        _ => claims.iter().map(|claim| claim.id).collect::<Vec<_>>().join(" with "),
+        _ => ids(claims).join(" with "),
     }
 }
 
@@ -203,6 +220,10 @@ fn rows(fit: &Fit) -> Vec<Value> {
             "over_command": predicted_row(&part.over_command),
         }));
     }
+    for alone in &fit.alone {
+        let left_out: Vec<Vec<&str>> = alone.left_out.iter().map(|way| ids(way)).collect();
+        rows.push(json!({ "paper": alone.paper, "claims": alone.claims, "left_out": left_out }));
+    }
     let fitted = fit.outcomes.iter().filter(|outcome| outcome.is_fitted).count();
     rows.push(json!({
         "claims": fit.outcomes.len(), "fitted": fitted, "ways": fit.ways, "share": fit.share, "beyond": fit.beyond,
@@ -220,10 +241,10 @@ fn claim_row(outcome: &Outcome) -> Value {
             "within_bounds": [fared.within_bounds.0, fared.within_bounds.1],
         })
     };
-    let ids = |set: &Vec<&Claim>| set.iter().map(|claim| claim.id).collect::<Vec<_>>();
     json!({
         "claim": outcome.claim.id, "paper": outcome.claim.paper, "says": outcome.claim.says, "fitted": outcome.is_fitted,
-        "contradicted_by": outcome.against.iter().map(ids).collect::<Vec<_>>(),
+        "beyond": outcome.beyond,
+        "contradicted_by": outcome.against.iter().map(|set| ids(set)).collect::<Vec<_>>(),
         "statements": outcome.statements.iter().map(statement).collect::<Vec<_>>(),
     })
 }

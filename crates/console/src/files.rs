@@ -4,12 +4,13 @@ use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result, ensure};
 use byway_sys::text::{SETTINGS_MAX_BYTES, read_at_most};
 use rustix::fs::OFlags;
+use tempfile::NamedTempFile;
 
 use crate::event::wait_for_any;
 use crate::terminal::Interrupt;
@@ -134,13 +135,67 @@ pub fn create_new(path: &Path) -> Result<File> {
 /// When it cannot be written.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let failed = |cause| refused("write", path, cause);
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // As any new file: the umask takes from it.
-    let mode = Permissions::from_mode(0o666);
-    let mut new = tempfile::Builder::new().permissions(mode).tempfile_in(folder).map_err(failed)?;
+    let mut new = beside(path).map_err(failed)?;
     new.write_all(bytes).map_err(failed)?;
     new.persist(path).map_err(|kept| failed(kept.error))?;
     Ok(())
+}
+
+/// A temporary file in the folder of `path`.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // As any new file: the umask takes from it.
+    let mode = Permissions::from_mode(0o666);
+    tempfile::Builder::new().permissions(mode).tempfile_in(folder)
+}
+
+/// As [`replace`], for a file that is too long to be in memory: written piece by piece, in place once it is
+/// [finished](Self::finish), and removed otherwise.
+#[derive(Debug)]
+pub struct Replacement {
+    new: NamedTempFile,
+    path: PathBuf,
+}
+
+impl Replacement {
+    /// Begins a file that will be at `path`.
+    ///
+    /// # Errors
+    /// When no file can be made in its folder, and where `path` is anything but a regular file.
+    pub fn of(path: &Path) -> Result<Self> {
+        if let Ok(found) = path.metadata() {
+            let shown = path.display();
+            ensure!(!found.is_dir(), "{shown} is a directory; expected is a file");
+            ensure!(found.is_file(), "{shown} is a device, a pipe or a socket; expected is a regular file");
+        }
+        let new = beside(path).map_err(|cause| refused("write", path, cause))?;
+        Ok(Self { new, path: path.to_owned() })
+    }
+
+    /// Where it will be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts the file in its place, and says how long it is.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn finish(self) -> Result<u64> {
+        let failed = |cause| refused("write", &self.path, cause);
+        let file = self.new.persist(&self.path).map_err(|kept| failed(kept.error))?;
+        Ok(file.metadata().map_err(failed)?.len())
+    }
+}
+
+impl Write for Replacement {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.new.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.new.flush()
+    }
 }
 
 /// Why a file cannot be had.
@@ -186,5 +241,27 @@ mod tests {
         assert!(said(read_regular(&file)).contains("longer than 1 MiB"));
         std::fs::write(&file, vec![b' '; SETTINGS_MAX_BYTES as usize]).unwrap();
         assert_eq!(read_regular(&file).unwrap().len() as u64, SETTINGS_MAX_BYTES);
+    }
+
+    #[test]
+    fn replacement_appears_once_it_is_finished_and_leaves_nothing_when_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "old").unwrap();
+        let begun = |text: &str| {
+            let mut new = Replacement::of(&path).unwrap();
+            new.write_all(text.as_bytes()).unwrap();
+            new
+        };
+        drop(begun("dropped"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        assert_eq!(begun("newer").finish().unwrap(), 5);
+        assert_eq!(std::fs::read(&path).unwrap(), b"newer");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        for (other, said) in
+            [(Path::new("/dev/null"), "expected is a regular file"), (folder.path(), "is a directory")]
+        {
+            assert!(Replacement::of(other).unwrap_err().to_string().contains(said));
+        }
     }
 }

@@ -11,6 +11,7 @@ use byway_measure::{Common, Switch, Way};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::contest::{Engine, Letter, Op};
+use crate::data::Set;
 use crate::endurance::skew::Skew;
 use crate::report::account::Account;
 
@@ -88,6 +89,16 @@ Examples:
 Each claim is a range of a ratio of two modelled times, and each time a linear form of the parameters, so that linear programs say \
 what holds together. The profile cosmos-fitted has what comes out. Nothing is measured on this machine.")]
     Fit(FitArgs),
+    /// Generate a data set of computational storage as a Parquet file: simulations of LANL, TPC-H.
+    #[command(after_help = "\
+Examples:
+  byway-lab data laghos laghos.parquet
+  byway-lab data wildfire wildfire.parquet --rows 1000000 --seed 7
+  byway-lab data tpch-lineitem lineitem.parquet --scale 0.1 --json
+
+The simulations' values are made up: schema, layout, order, ranges and sizes are those of the published sets, as far as they are \
+known. The same arguments give the same bytes on every machine. FILE appears once it is whole.")]
+    Data(DataArgs),
     /// Run the papers' experiments and write report.html.
     Report(Report),
     /// Draw a figure of `byway bench transfer`; print man pages, shell completions or the reference of commands.
@@ -241,6 +252,29 @@ pub struct FitArgs {
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Print one JSON object a line: claims, parameters, parts, and the whole.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `byway-lab data`.
+#[derive(Debug, Args)]
+pub struct DataArgs {
+    /// The set.
+    #[arg(value_enum)]
+    pub set: Set,
+    /// File that is written; an earlier one of that name is replaced.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Rows [default: those of the published set]. Fewer are the first of laghos and vpic, an even sample of the others.
+    #[arg(long, value_name = "COUNT", value_parser = number::parse::<u64>)]
+    pub rows: Option<u64>,
+    /// Scale factor of TPC-H, from 0.001 to 100 [default: 1].
+    #[arg(long, value_name = "FACTOR")]
+    pub scale: Option<f64>,
+    /// Decides the values of simulations [default: 0].
+    #[arg(long, value_parser = number::parse::<u64>)]
+    pub seed: Option<u64>,
+    /// Print one JSON object: rows, bytes, row groups, columns, predicates.
     #[arg(long)]
     pub json: bool,
 }

@@ -6,6 +6,7 @@ extern crate byway_console;
 mod args;
 mod command;
 mod contest;
+mod data;
 mod endurance;
 mod fit;
 mod report;
@@ -39,6 +40,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Workload(args) => command::workload::run(args, &mut out, &interrupt)?,
         Command::Calibrate(args) => command::calibrate::run(args, &mut out, &interrupt)?,
         Command::Fit(args) => command::fit::run(args, &mut out)?,
+        Command::Data(args) => command::data::run(args, &mut out, &interrupt)?,
         Command::Report(args) => command::report::run(args, &mut out, &interrupt)?,
         Command::Gen(args) => command::generate::run(&args.what, &mut out)?,
     }

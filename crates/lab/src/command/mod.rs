@@ -2,6 +2,7 @@
 
 mod bars;
 pub mod calibrate;
+pub mod data;
 pub mod endurance;
 pub mod fit;
 pub mod generate;

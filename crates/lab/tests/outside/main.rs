@@ -4,6 +4,7 @@
 mod browser;
 mod calibration;
 mod common;
+mod data;
 mod endurance;
 mod fit;
 mod kv;

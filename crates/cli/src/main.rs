@@ -21,6 +21,7 @@ mod ledger_page;
 mod moved;
 mod namespace;
 mod opened;
+mod origin;
 mod perf_report;
 mod target;
 mod watch;

@@ -77,13 +77,28 @@ fn number(row: &Value, field: &str) -> f64 {
     row[field].as_f64().unwrap_or_else(|| panic!("{field} of {row}"))
 }
 
+/// What `bench transfer --json` prints with these arguments: the object about the run, and the rows behind it.
+fn transferred(args: &[&str]) -> (Value, Vec<Value>) {
+    let mut lines = json_lines(&said(&[&["bench", "transfer", "--json"], args].concat()));
+    let run = lines.remove(0);
+    (run, lines)
+}
+
+#[test]
+fn json_rows_begin_behind_a_line_about_the_run() {
+    let (run, rows) = transferred(&["--count", "3", "--sizes", "32", "--methods", "prp,inline"]);
+    assert_eq!(run["command"], "byway bench transfer --json --count 3 --sizes 32 --methods prp,inline");
+    for fact in ["machine", "commit", "date"] {
+        assert!(run[fact].as_str().is_some_and(|fact| !fact.is_empty()), "{fact}: {run}");
+    }
+    assert_eq!((run.as_object().unwrap().len(), rows.len()), (4, 2), "{run}");
+    assert!(rows.iter().all(|row| row["method"].is_string()), "{rows:?}");
+}
+
 #[test]
 fn the_ledger_is_exact_to_the_byte_for_any_size_and_packet_sizes() {
     for (mps, mrrs) in [(256, 512), (128, 128), (512, 4096), (4096, 256)] {
-        let rows = said(&[
-            "bench",
-            "transfer",
-            "--json",
+        let (_, rows) = transferred(&[
             "--profile",
             "cosmos",
             "--count",
@@ -97,7 +112,6 @@ fn the_ledger_is_exact_to_the_byte_for_any_size_and_packet_sizes() {
             "--mrrs",
             &mrrs.to_string(),
         ]);
-        let rows = json_lines(&rows);
         assert_eq!(rows.len(), 14 * 5);
         for row in rows {
             let (method, size) = (row["method"].as_str().unwrap(), number(&row, "size") as u64);
@@ -111,8 +125,8 @@ fn the_ledger_is_exact_to_the_byte_for_any_size_and_packet_sizes() {
 
 #[test]
 fn a_32_byte_put_costs_what_the_design_says() {
-    let rows = said(&["bench", "transfer", "--json", "--profile", "cosmos", "--count", "5", "--sizes", "32"]);
-    for row in json_lines(&rows) {
+    let (_, rows) = transferred(&["--profile", "cosmos", "--count", "5", "--sizes", "32"]);
+    for row in rows {
         let expected = match row["method"].as_str().unwrap() {
             "prp" => (4184.0, 4836.0),
             "piggyback" | "hybrid" => (88.0, 228.0),
@@ -128,9 +142,7 @@ fn a_32_byte_put_costs_what_the_design_says() {
 #[test]
 fn a_row_has_every_field_under_every_profile() {
     for profile in ["cosmos", "cosmos-fitted", "gen4x4", "gen5x4", "gen5x8-cxl"] {
-        let rows =
-            said(&["bench", "transfer", "--json", "--profile", profile, "--count", "3", "--sizes", "8,8K"]);
-        let rows = json_lines(&rows);
+        let (_, rows) = transferred(&["--profile", profile, "--count", "3", "--sizes", "8,8K"]);
         assert_eq!(rows.len(), 20);
         for row in rows {
             for field in [
@@ -159,10 +171,8 @@ fn a_row_has_every_field_under_every_profile() {
 #[test]
 fn the_clock_off_models_no_time_and_another_link_changes_it() {
     let with = |more: &[&str]| {
-        let mut args =
-            vec!["bench", "transfer", "--json", "--count", "3", "--sizes", "4K", "--methods", "prp"];
-        args.extend(more);
-        json_lines(&said(&args)).remove(0)
+        let args = ["--count", "3", "--sizes", "4K", "--methods", "prp"];
+        transferred(&[&args, more].concat()).1.remove(0)
     };
     assert!(with(&["--clock", "off"])["model_ns_mean"].is_null());
     let (slow, fast) = (with(&["--link", "gen2x8"]), with(&["--link", "gen5x8"]));
@@ -172,18 +182,7 @@ fn the_clock_off_models_no_time_and_another_link_changes_it() {
 
 #[test]
 fn comparators_are_measured_beside_methods() {
-    let rows = said(&[
-        "bench",
-        "transfer",
-        "--json",
-        "--count",
-        "64",
-        "--sizes",
-        "32",
-        "--methods",
-        "bulk,byte-store,prp",
-    ]);
-    let rows = json_lines(&rows);
+    let (_, rows) = transferred(&["--count", "64", "--sizes", "32", "--methods", "bulk,byte-store,prp"]);
     let payload: Vec<f64> = rows.iter().map(|row| number(row, "payload_bytes")).collect();
     assert_eq!(rows[0]["method"], "bulk");
     assert!(payload[0] < payload[2] && payload[1] < payload[2], "{payload:?}");

@@ -354,7 +354,7 @@ Examples:
 
 More figures, as SVG, CSV and PDF: byway-lab report, byway-lab kv --report.")]
     Figure {
-        /// Rows of `byway bench transfer --json`, with or without a line about the run before them; - is standard input.
+        /// Rows of `byway bench transfer --json`; the line about the run before them may be missing; - is standard input.
         #[arg(value_name = "FILE")]
         results: PathBuf,
         /// By which account bytes are counted; that of the papers is payload, or one of the next two.

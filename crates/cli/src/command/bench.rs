@@ -10,6 +10,7 @@ use byway_measure::rows::TransferRow;
 use byway_measure::setting::Setting;
 
 use crate::args::{BenchCommand, Transfer};
+use crate::origin::Origin;
 
 /// Largest value a device takes.
 const VALUE_MAX_BYTES: u32 = 16 << 20;
@@ -35,6 +36,9 @@ fn transfer(args: &Transfer, out: &mut impl Write, interrupt: &Interrupt) -> Res
     let rows = args.sizes.len() as u64 * args.methods.len() as u64;
     let progress = Progress::new("transfer", rows * args.count);
     let mut table = Table::new(&TRANSFER_HEADINGS);
+    if args.common.json {
+        print_json(out, &Origin::here())?;
+    }
     for &size_bytes in &args.sizes {
         for &way in &args.methods {
             progress.say(&format!("{} {size_bytes} B", way.name()));

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use byway_figure::Source;
 use byway_perf::{Interval, Measured, OfThread, Plan, Side, SideInterval, Statistic, What};
 use serde::{Deserialize, Serialize};
 
 use super::side::{Figures, SideOfRun};
+use crate::origin::Origin;
 
 /// Most points of a line over time: more intervals are taken together.
 const POINTS_MAX: usize = 50;
@@ -22,39 +22,6 @@ pub struct Measurement {
     pub origin: Origin,
     /// Its loads: one, or the jobs of a file.
     pub runs: Vec<Run>,
-}
-
-/// Where and by what a measurement was made.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Origin {
-    /// The command, as a shell takes it.
-    pub command: String,
-    /// Processor, their number, kernel.
-    pub machine: Option<String>,
-    /// The commit of the program.
-    pub commit: Option<String>,
-    /// The day, in universal time.
-    pub date: Option<String>,
-}
-
-impl Origin {
-    /// This process, now.
-    pub fn here() -> Self {
-        let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
-        let command = std::iter::once("byway".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
-        let source = Source::of_this_machine(command);
-        Self { command: source.command, machine: source.machine, commit: source.commit, date: source.date }
-    }
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:,=%+@".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// One load.
@@ -299,17 +266,4 @@ fn spread(values: impl Iterator<Item = u64>) -> (f64, u64, u64) {
     let values: Vec<u64> = values.collect();
     let mean = values.iter().sum::<u64>() as f64 / values.len().max(1) as f64;
     (mean, values.iter().copied().min().unwrap_or(0), values.iter().copied().max().unwrap_or(0))
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_of_a_command_are_quoted_where_a_shell_needs_it() {
-        assert_eq!(quoted("--depth"), "--depth");
-        assert_eq!(quoted("a.img?ns=2&direct=1"), "'a.img?ns=2&direct=1'");
-        assert_eq!((quoted(""), quoted("it's")), ("''".to_owned(), r"'it'\''s'".to_owned()));
-    }
 }

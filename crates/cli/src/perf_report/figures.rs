@@ -3,9 +3,10 @@
 use byway_figure::{Axis, Bars, Figure, GroupSeries, Lines, Point, Quantity, Role, Series, Source, Value};
 
 use super::Named;
-use super::data::{Origin, PointOfSide, Run};
+use super::data::{PointOfSide, Run};
 use super::ratios::sides;
 use super::side::{Figures, SideOfRun};
+use crate::origin::Origin;
 
 /// What the spread of figures of several runs is.
 const OF_RUNS: &str = "least and most of the runs";

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use byway_console::files;
 use byway_console::terminal::Interrupt;
 
-pub use data::{Measurement, Origin, Run};
+pub use data::{Measurement, Run};
 pub use ratios::{differing_settings, ratios};
 
 /// The name of a report's data in its folder.

@@ -19,7 +19,9 @@ const NAMED: [(&str, &str); 4] = [
 struct Run {
     #[serde(default)]
     command: String,
-    cpu: Option<String>,
+    /// `cpu` in files of earlier versions.
+    #[serde(alias = "cpu")]
+    machine: Option<String>,
     commit: Option<String>,
     date: Option<String>,
 }
@@ -32,7 +34,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Parses rows as `byway bench transfer --json` prints them, or such rows behind a line about the run.
+    /// Parses rows as `byway bench transfer --json` prints them, behind a line about the run; or such rows alone.
     ///
     /// # Errors
     /// When a line is neither.
@@ -67,7 +69,7 @@ impl Results {
         if rows.is_empty() {
             return None;
         }
-        let source = Source::new(run.command).with_origin(run.cpu, run.commit, run.date);
+        let source = Source::new(run.command).with_origin(run.machine, run.commit, run.date);
         let source = source.with_paper(Paper::BYTE_EXPRESS).with_paper(Paper::BAND_SLIM);
         let bytes = |name: &str| Axis::log2(Quantity::new(name, "bytes"));
         let (name, title) = match account {
@@ -113,10 +115,14 @@ mod tests {
 
     #[test]
     fn a_line_about_the_run_says_where_the_figure_comes_from() {
-        let text = format!("{{\"command\":\"byway bench\",\"commit\":\"3f06a98b\"}}\n{}", raw());
-        let csv = Results::parse(&text).unwrap().figure(Account::Wire).unwrap().csv();
-        assert!(csv.contains("# command: byway bench\n# commit: 3f06a98b\n"), "{csv}");
-        assert_eq!(csv.matches("\n\"prp: ").count(), 2, "{csv}");
+        for machine in ["machine", "cpu"] {
+            let run =
+                format!("{{\"command\":\"byway bench\",\"{machine}\":\"a card\",\"commit\":\"3f06a98b\"}}");
+            let results = Results::parse(&format!("{run}\n{}", raw())).unwrap();
+            let csv = results.figure(Account::Wire).unwrap().csv();
+            assert!(csv.contains("# command: byway bench\n# machine: a card\n# commit: 3f06a98b\n"), "{csv}");
+            assert_eq!(csv.matches("\n\"prp: ").count(), 2, "{csv}");
+        }
     }
 
     #[test]

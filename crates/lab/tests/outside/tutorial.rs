@@ -85,6 +85,17 @@ fn figure_of_any_methods_is_drawn_from_standard_input() {
     let svg = String::from_utf8(drawn.get_output().stdout.clone()).unwrap();
     assert!(svg.contains("inline: ") && svg.contains("prp: ") && !svg.contains("piggyback: "), "{svg}");
 
+    let figure = ["gen", "figure", "-", "--form", "csv"];
+    for machine in ["machine", "cpu"] {
+        let run = format!(
+            "{{\"command\":\"byway bench\",\"{machine}\":\"a card\",\"commit\":\"3f06a98b\",\"date\":\"2026-11-30\"}}"
+        );
+        let drawn = lab().args(figure).write_stdin(format!("{run}\n{}", two.join("\n"))).assert().success();
+        let csv = String::from_utf8(drawn.get_output().stdout.clone()).unwrap();
+        let facts = "# command: byway bench\n# machine: a card\n# commit: 3f06a98b\n# date: 2026-11-30\n";
+        assert!(csv.contains(facts), "{csv}");
+    }
+
     let refused = lab().args(["gen", "figure", "-"]).write_stdin("").assert().code(2).get_output().clone();
     assert!(String::from_utf8_lossy(&refused.stderr).contains("- has no rows"), "{refused:?}");
 }

@@ -15,7 +15,8 @@ use serde::Serialize;
 
 use crate::args::Perf;
 use crate::opened;
-use crate::perf_report::{self, Measurement, Named, Origin};
+use crate::origin::Origin;
+use crate::perf_report::{self, Measurement, Named};
 use report::{Depths, Report};
 
 /// The name that a report has for what was measured just now.

@@ -11,7 +11,7 @@ use crate::scales::Scaled;
 /// Least saving worth a move: 1/10,000 of the time.
 const LEAST_NS: f64 = 100_000.0;
 
-const SECOND_NS: f64 = 1e9;
+pub(crate) const SECOND_NS: f64 = 1e9;
 
 /// Estimate for a level. Times are in ns of each second.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::averages::Rates;
-use crate::estimate::{CostEstimate, LevelEstimate};
+use crate::estimate::{CostEstimate, LevelEstimate, SECOND_NS};
 use crate::file::File;
 use crate::history::History;
 use crate::level::{FileId, Level};
@@ -38,7 +38,7 @@ pub struct Explanation {
     pub slow: Rates,
     /// Time of a sync at each level.
     pub sync_ns: [f64; 3],
-    /// Source of that figure: `measured`, `of other files`, `assumed`.
+    /// Source of that figure: measured, measured of other files, or assumed.
     pub sync_known_from: [&'static str; 3],
     /// Estimate for ABSORB.
     pub absorb: LevelEstimate,
@@ -119,18 +119,26 @@ fn write_level_estimate(
     level_estimate: &LevelEstimate,
     barred_ns: u64,
 ) -> fmt::Result {
+    let LevelEstimate { level, saves_fast_ns, saves_slow_ns, needs_ns, room_bytes } = *level_estimate;
+    let (fast, slow, needs) = (Ns(saves_fast_ns), Ns(saves_slow_ns), Ns(needs_ns));
     write!(
         f,
-        "{} would save {} (1 s) and {} (15 s) of each second, needs {} of it and {} of room; {} for each MiB",
-        level_estimate.level,
-        Ns(level_estimate.saves_fast_ns),
-        Ns(level_estimate.saves_slow_ns),
-        Ns(level_estimate.needs_ns),
-        Bytes(level_estimate.room_bytes as f64),
-        Ns(level_estimate.score())
+        "{level} would save {fast} of waiting a second with the calls of the last 1 s, {slow} with those of the last 15 s; its moves \
+         cost {needs} a second"
     )?;
     if barred_ns > 0 {
         write!(f, "; not tried for {}", Ns(barred_ns as f64))?;
     }
-    writeln!(f)
+    writeln!(f)?;
+    if level_estimate.best_ns() > SECOND_NS {
+        writeln!(
+            f,
+            "(more than 1 s a second: so many calls would take longer than that without {level}, or several threads would wait at once)"
+        )?;
+    }
+    let (room, score) = (Bytes(room_bytes as f64), Ns(level_estimate.score()));
+    writeln!(
+        f,
+        "{level} needs {room} of device memory, for which files compete by the lower saving, at most 1 s, for each MiB: here {score}"
+    )
 }

@@ -107,8 +107,8 @@ impl Scaled<'_> {
     pub(crate) fn known_from(&self, level: Level, call: Call) -> &'static str {
         match (self.own.known(level, call), self.all.known(level, call)) {
             (Some(_), _) => "measured",
-            (None, Some(_)) => "of other files",
-            (None, None) => "assumed",
+            (None, Some(_)) => "measured of other files",
+            (None, None) => "assumed, as none was timed yet",
         }
     }
 }

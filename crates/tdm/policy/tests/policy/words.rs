@@ -3,7 +3,7 @@
 use byway_tdm_policy::{FileId, Level, Order, Reason, Room, Tail, Traits};
 
 use crate::workloads::{OUTSIDE, SCAN, VALKEY_ALWAYS};
-use crate::world::{MIB, World};
+use crate::world::{Load, MIB, World};
 
 #[test]
 fn reasons_are_sentences_with_their_numbers() {
@@ -76,11 +76,24 @@ fn an_explanation_has_every_number_that_led_to_it() {
         "each second, over 15 s: ",
         "a sync by PASS: 200 µs (measured)",
         "a sync by ABSORB: 150 ns (measured)",
-        "a sync by DAX: 345 ns (assumed)",
-        "ABSORB would save ",
+        "a sync by DAX: 345 ns (assumed, as none was timed yet)",
+        "ABSORB would save 799 ms of waiting a second with the calls of the last 1 s, ",
+        " with those of the last 15 s; its moves cost ",
         "DAX would save ",
-        " for each MiB",
+        "ABSORB needs 1 MiB of device memory, for which files compete by the lower saving, at most 1 s, for each MiB: here ",
     ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(!text.contains("(more than 1 s a second"), "{text}");
+}
+
+#[test]
+fn saving_above_a_second_of_each_second_is_explained() {
+    let mut world = World::gib();
+    let log = world.open(Traits::APPEND, 0, Load { syncs: 40_000.0, writes: 40_000.0, ..VALKEY_ALWAYS });
+    world.run(120.0);
+    let text = world.policy.explain(world.now_ns, log).unwrap().to_string();
+    for part in ["ABSORB would save 7.99 s of waiting a second", "(more than 1 s a second: "] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
 }

@@ -15,7 +15,7 @@ pub struct Report {
     /// Start of the daemon, and so of its counters, in seconds since 1970; 0 from a daemon that does not say.
     #[serde(default)]
     pub since_unix_s: u64,
-    /// Seconds since then, regardless of changes of the clock.
+    /// Seconds since then, rounded up, regardless of changes of the clock.
     #[serde(default)]
     pub counting_s: u64,
     /// Its region.

@@ -423,7 +423,8 @@ impl Shared {
         let turned_away = self.turned_away.load(Ordering::Relaxed);
         let (since, begun) = self.since;
         let since_unix_s = since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Report { since_unix_s, counting_s: begun.elapsed().as_secs(), region, users, turned_away, unserved }
+        let counting_s = begun.elapsed().as_secs_f64().ceil() as u64;
+        Report { since_unix_s, counting_s, region, users, turned_away, unserved }
     }
 }
 

@@ -222,6 +222,8 @@ fn impossible_measurement_is_refused_in_a_sentence() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let (blocks, pairs) = (image.uri("ns=2"), image.uri("ns=1"));
     let file = image.file("blocks", &vec![0; 1 << 20]);
+    let keys_alone = Image::new(&[]);
+    let only_pairs = keys_alone.uri("");
     for (uri, args, word) in [
         (&blocks, ["--rw", "read", "--depth", "0"].as_slice(), "depth of 0"),
         (&blocks, &["--rw", "read", "--depth", "70000"], "--depth of 70000"),
@@ -248,7 +250,17 @@ fn impossible_measurement_is_refused_in_a_sentence() {
         (&blocks, &["--rw", "read", "--cpus", "x"], "0,2-3"),
         (&blocks, &["--rw", "read", "--threads", "1024", "--count", "1"], "--threads"),
         (&blocks, &["--rw", "put"], "no key-value namespace"),
-        (&pairs, &["--rw", "read"], "namespace"),
+        (
+            &pairs,
+            &["--rw", "randread"],
+            "--rw get, put or putget: namespace 1 is no block namespace, it is kv",
+        ),
+        (
+            &only_pairs,
+            &["--rw", "read"],
+            "--rw get, put or putget: the device has no block namespace; it has 1 (kv)",
+        ),
+        (&blocks, &["--rw", "get"], "--rw read, write, randread, randwrite or randrw: "),
         (&pairs, &["--rw", "get", "--bs", "4K"], "--bs means nothing"),
         (&pairs, &["--rw", "get", "--direct"], "--direct is of files"),
         (&"nil:1G".to_owned(), &["--rw", "read", "--direct"], "--direct opens a file"),

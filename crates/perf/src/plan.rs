@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Error, Result, bail, ensure};
 use byway::{
     Backend, BackendQueue, Capabilities, Device, Key, KvCommand, NamespaceKind, Nsid, Payload, Queue,
 };
@@ -339,7 +339,10 @@ fn check_device(args: &Settings, uri: &str, can: &Capabilities) -> Result<()> {
 }
 
 fn blocks_of(args: &Settings, uri: &str, device: &Device) -> Result<Blocks> {
-    let namespace = device.nvm_namespace(None)?;
+    let namespace = device.nvm_namespace(None).map_err(|error| match device.kv_namespace(None) {
+        Ok(_) => Error::from(error).context("keys and values are measured by --rw get, put or putget"),
+        Err(_) => error.into(),
+    })?;
     let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else {
         bail!("{uri} has no namespace of blocks there");
     };
@@ -388,7 +391,11 @@ fn blocks_of(args: &Settings, uri: &str, device: &Device) -> Result<Blocks> {
 }
 
 fn pairs_of(args: &Settings, uri: &str, device: &Device) -> Result<Pairs> {
-    let namespace = device.kv_namespace(None)?;
+    let namespace = device.kv_namespace(None).map_err(|error| match device.nvm_namespace(None) {
+        Ok(_) => Error::from(error)
+            .context("blocks are measured by --rw read, write, randread, randwrite or randrw"),
+        Err(_) => error.into(),
+    })?;
     let NamespaceKind::Kv { key_max_bytes, value_max_bytes, .. } = namespace.kind else {
         bail!("{uri} has no namespace of keys and values there");
     };

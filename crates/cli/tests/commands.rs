@@ -75,7 +75,7 @@ fn info_names_profile_namespaces_methods_and_what_an_acknowledgement_means() {
     let json = &json_lines(&said(&["info", &image.uri("profile=cosmos"), "--json"]))[0];
     assert_eq!(json["profile"], "cosmos");
     assert_eq!(json["namespaces"].as_array().unwrap().len(), 2);
-    assert!(text.contains("scans by Scan, many gets by Retrieve Many"), "{text}");
+    assert!(text.contains("a scan sends Scan, a get of many keys Retrieve Many"), "{text}");
     assert_eq!(json["pair_operations"]["scan"], "Scan");
     assert_eq!(json["pair_operations"]["atomic_batch"], "Store Many");
 }

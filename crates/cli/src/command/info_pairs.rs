@@ -29,10 +29,12 @@ impl From<KvCommands> for PairOperations {
 impl fmt::Display for PairOperations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scan, get_many, delete_range, .. } = self;
-        let batch = self.atomic_batch.map_or("refused".to_owned(), |command| format!("by {command}"));
+        let batch = self
+            .atomic_batch
+            .map_or("atomic batches are refused".to_owned(), |command| format!("an atomic batch {command}"));
         write!(
             f,
-            "pairs: scans by {scan}, many gets by {get_many}, deletions of ranges by {delete_range}, atomic batches {batch}"
+            "key-value commands used: a scan sends {scan}, a get of many keys {get_many}, a deletion of a range {delete_range}; {batch}"
         )
     }
 }
@@ -44,8 +46,8 @@ mod tests {
     #[test]
     fn device_without_commands_for_several_pairs_is_described_by_what_serves_them() {
         let described = PairOperations::from(KvCommands::default()).to_string();
-        let expected = "pairs: scans by List and Retrieve, many gets by Retrieve, deletions of ranges by List and Delete, \
-                        atomic batches refused";
+        let expected = "key-value commands used: a scan sends List and Retrieve, a get of many keys Retrieve, \
+                        a deletion of a range List and Delete; atomic batches are refused";
         assert_eq!(described, expected);
     }
 }

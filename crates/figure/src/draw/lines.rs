@@ -15,8 +15,10 @@ const MARK: f64 = 3.4;
 const MARK_GROWS: f64 = 2.2;
 /// Lines this near at every common point coincide to a reader.
 const NEAR: f64 = 2.0;
-/// Marks are left out where points are nearer than this on average.
+/// Each point has a mark, unless points are nearer than this on average.
 const MARK_DISTANCE: f64 = 7.0;
+/// Then marks are at least this far from each other.
+const SPARSE_DISTANCE: f64 = 36.0;
 
 /// A series, laid out.
 struct Line<'a> {
@@ -99,9 +101,9 @@ fn layer(line: &Line, frame: &Frame, ranges: (&Range, &Range)) -> Layer {
     let width = 2.0 + 2.4 * line.covered as f64;
     layer.line(line.points.clone(), Stroke { colour: line.look.colour, width, dash: dash(line) });
     draw_spread(&mut layer, line, frame, ranges);
-    if line.series.role != Role::Target && leave_room_for_marks(&line.points) {
+    if line.series.role != Role::Target {
         let radius = MARK + MARK_GROWS * line.covered as f64;
-        line.points.iter().for_each(|&at| layer.mark(line.look, at, radius));
+        marked(&line.points).into_iter().for_each(|at| layer.mark(line.look, at, radius));
     }
     layer
 }
@@ -109,6 +111,20 @@ fn layer(line: &Line, frame: &Frame, ranges: (&Range, &Range)) -> Layer {
 /// A covered line is whole, so that it shows in the gaps of those above.
 fn dash(line: &Line) -> palette::Dash {
     if line.covered > 0 && line.series.role == Role::Measured { palette::Dash::Solid } else { line.look.dash }
+}
+
+/// Points with a mark: all of them, or some at a distance where they are many, so that the line shows the mark of its legend.
+fn marked(points: &[At]) -> Vec<At> {
+    if leave_room_for_marks(points) {
+        return points.to_vec();
+    }
+    let mut marked: Vec<At> = Vec::new();
+    for &at in points {
+        if marked.last().is_none_or(|last| (at.0 - last.0).abs() >= SPARSE_DISTANCE) {
+            marked.push(at);
+        }
+    }
+    marked
 }
 
 fn leave_room_for_marks(points: &[At]) -> bool {
@@ -135,6 +151,15 @@ fn draw_spread(layer: &mut Layer, line: &Line, frame: &Frame, (x, y): (&Range, &
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dense_line_has_marks_at_a_distance() {
+        let line = |step: f64| (0..100).map(|at| (f64::from(at) * step, 1.0)).collect::<Vec<At>>();
+        assert_eq!(marked(&line(8.0)).len(), 100);
+        let sparse = marked(&line(3.0));
+        assert_eq!((sparse.len(), sparse.first(), sparse.get(1)), (9, Some(&(0.0, 1.0)), Some(&(36.0, 1.0))));
+        assert!(marked(&[]).is_empty());
+    }
 
     #[test]
     fn lines_coincide_where_every_common_point_does() {

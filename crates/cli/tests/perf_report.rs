@@ -123,6 +123,44 @@ fn comparison_prints_ratios_and_says_which_settings_differ() {
 }
 
 #[test]
+fn every_setting_that_differs_is_listed_and_reported() {
+    let image = Image::new(&["kv:16M", "kv:16M"]);
+    let [before, after] = ["before", "after"].map(|name| folder(&image, name));
+    let measure = |folder: &Path, ns: &str, more: &[&str]| {
+        let uri = image.uri(ns);
+        let load = ["perf", &uri, "--rw", "put", "--count", "200", "--report", folder.to_str().unwrap()];
+        said(&[&load[..], more].concat())
+    };
+    measure(&before, "ns=1", &["--keys", "50"]);
+    let options =
+        ["--keys", "60", "--key-bytes", "8", "--fill", "--warmup", "0.01", "--seed", "3", "--wait", "spin"];
+    let compare = ["--depth", "2", "--batch", "2", "--compare", before.to_str().unwrap()];
+    let printed = measure(&after, "ns=2", &[&options[..], &compare].concat());
+    for differing in [
+        "namespace 2 against 1",
+        "keys 60 against 50",
+        "bytes of a key 8 against 16",
+        "fill yes against no",
+        "depth 2 against 1",
+        "batch 2 against none",
+        "wait spin against sleep",
+        "seed 3 against 0",
+        "warm-up in seconds 0.01 against 0",
+    ] {
+        assert!(printed.contains(differing) && page(&after).contains(differing), "{differing}: {printed}");
+    }
+    for same in ["backend ", "load ", "threads ", "runs ", "first byte "] {
+        assert!(!printed.contains(&format!(", {same}")), "{same}: {printed}");
+    }
+    let run = &data(&after)["runs"][0];
+    let kept = ["namespace", "keys", "fill", "warmup_seconds"].map(|name| run[name].to_string());
+    assert_eq!(kept, ["2", "60", "true", "0.01"], "{run}");
+    for cells in ["<td>namespace</td><td>2</td>", "<td>keys</td><td>60</td>", "<td>fill</td><td>yes</td>"] {
+        assert!(page(&after).contains(cells), "{cells}");
+    }
+}
+
+#[test]
 fn jobs_of_one_name_are_compared_each_with_its_own() {
     let image = Image::new(&["kv:16M"]);
     let jobs = image

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use byway_perf::{Interval, Measured, OfThread, Plan, Side, SideInterval, Statistic, What};
+use byway_perf::{Interval, Job, Measured, OfThread, Plan, Side, SideInterval, Statistic, What};
 use serde::{Deserialize, Serialize};
 
+use super::options::Options;
 use super::side::{Figures, SideOfRun};
 use crate::origin::Origin;
 
@@ -54,6 +55,9 @@ pub struct Run {
     pub warmup_seconds: f64,
     /// Seconds that were measured, of each run.
     pub seconds: f64,
+    /// Its other options.
+    #[serde(flatten)]
+    pub options: Options,
     /// Number of runs.
     #[serde(skip_serializing_if = "is_one", default = "one")]
     pub repeat: u32,
@@ -110,7 +114,7 @@ pub struct RateOfThread {
 
 impl Run {
     /// Of a load that was measured.
-    pub fn of(job: &str, plan: &Plan, backend: &str, measured: &Measured) -> Self {
+    pub fn of(job: &Job, plan: &Plan, backend: &str, measured: &Measured) -> Self {
         let total = measured.total();
         let command_bytes = match plan.what {
             What::Blocks(blocks) => blocks.piece_bytes,
@@ -123,7 +127,7 @@ impl Run {
         };
         let sides = [side("read", |t| &t.reads, |i| &i.reads), side("write", |t| &t.writes, |i| &i.writes)];
         Self {
-            job: job.to_owned(),
+            job: job.name.clone(),
             uri: plan.uri.clone(),
             backend: backend.to_owned(),
             rw: plan.load.name().to_owned(),
@@ -136,6 +140,7 @@ impl Run {
             seed: plan.seed,
             warmup_seconds: plan.warmup.as_secs_f64(),
             seconds: total.wall.as_secs_f64(),
+            options: Options::of(job, plan),
             repeat: 1,
             interrupted: measured.was_interrupted,
             cpu_us_per_op: total.cpu.as_secs_f64() * 1e6 / total.commands().max(1) as f64,

@@ -2,6 +2,7 @@
 
 mod data;
 mod figures;
+mod options;
 mod page;
 mod ratios;
 mod side;

@@ -7,6 +7,7 @@ use byway_figure::Page;
 use super::Named;
 use super::data::Run;
 use super::figures::figures;
+use super::options;
 use super::ratios::{differing_settings, ratios};
 use super::side::{Figures, SideOfRun};
 
@@ -145,37 +146,30 @@ fn settings(page: &mut Page, named: &Named) {
         ("date", origin.date.clone().unwrap_or_else(unknown)),
     ];
     page.terms(&facts.each_ref().map(|(name, fact)| (*name, fact.as_str())));
-    let rows: Vec<Vec<String>> = named.measurement.runs.iter().map(settings_of).collect();
-    page.table(
-        &[
-            "load",
-            "device",
-            "backend",
-            "page cache",
-            "reads, %",
-            "distribution",
-            "seed",
-            "warm-up, s",
-            "measured, s",
-            "runs",
-            "ended by",
-        ],
-        &rows,
-    );
+    let runs = &named.measurement.runs;
+    let headings = runs.iter().map(|run| format!("{} {}", run.job, run.named()).trim().to_owned());
+    let headings: Vec<String> = std::iter::once(String::new()).chain(headings).collect();
+    page.table(&headings, &settings_of(runs));
 }
 
-fn settings_of(run: &Run) -> Vec<String> {
-    vec![
-        format!("{} {}", run.job, run.named()).trim().to_owned(),
-        run.uri.clone(),
-        run.backend.clone(),
-        run.cache.clone(),
-        run.reads_percent.to_string(),
-        run.random_distribution.clone().unwrap_or_else(|| "sequential".to_owned()),
-        run.seed.to_string(),
-        format!("{:.1}", run.warmup_seconds),
-        format!("{:.2}", run.seconds),
-        run.repeat.to_string(),
-        if run.interrupted { "Ctrl-C" } else { "time or count" }.to_owned(),
-    ]
+/// A row for each setting that any of the runs has.
+fn settings_of(runs: &[Run]) -> Vec<Vec<String>> {
+    let of_run = |run: &Run| {
+        let mut all = options::settings(run);
+        all.push(("seconds that were measured", Some(format!("{:.2}", run.seconds))));
+        let end = if run.interrupted { "Ctrl-C" } else { "time or count" };
+        all.push(("ended by", Some(end.to_owned())));
+        all.retain(|(name, _)| *name != "seconds");
+        all
+    };
+    let columns: Vec<Vec<options::Setting>> = runs.iter().map(of_run).collect();
+    let names = columns.first().into_iter().flatten().map(|(name, _)| *name).enumerate();
+    let row = |(place, name): (usize, &str)| {
+        let values: Vec<_> =
+            columns.iter().map(|column| column.get(place).and_then(|(_, value)| value.clone())).collect();
+        let is_set = values.iter().any(Option::is_some);
+        let cells = values.into_iter().map(|value| value.unwrap_or_else(|| "–".to_owned()));
+        is_set.then(|| std::iter::once(name.to_owned()).chain(cells).collect())
+    };
+    names.filter_map(row).collect()
 }

@@ -3,7 +3,7 @@
 use byway_figure::Value;
 
 use super::Named;
-use super::data::Run;
+use super::options::settings;
 use super::side::{Figures, SideOfRun};
 
 /// Rows of what, the first report's figure, the other's, and the first divided by the other.
@@ -19,25 +19,13 @@ pub fn ratios(first: &Named, other: &Named) -> Vec<Vec<String>> {
 /// A sentence on settings in which the first loads of two reports differ.
 pub fn differing_settings(first: &Named, other: &Named) -> Option<String> {
     let (one, other) = (first.measurement.runs.first()?, other.measurement.runs.first()?);
-    let settings = settings_of(one).into_iter().zip(settings_of(other));
+    let settings = settings(one).into_iter().zip(settings(other));
     let differing = settings.filter(|((_, one), (_, other))| one != other);
-    let listed: Vec<String> =
-        differing.map(|((name, one), (_, other))| format!("{name} {one} against {other}")).collect();
+    let value = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+    let listed: Vec<String> = differing
+        .map(|((name, one), (_, other))| format!("{name} {} against {}", value(one), value(other)))
+        .collect();
     (!listed.is_empty()).then(|| format!("Settings differ: {}.", listed.join(", ")))
-}
-
-fn settings_of(run: &Run) -> [(&'static str, String); 9] {
-    [
-        ("device", run.uri.clone()),
-        ("load", run.rw.clone()),
-        ("bytes of a command", run.command_bytes.to_string()),
-        ("percent of reads", run.reads_percent.to_string()),
-        ("distribution", run.random_distribution.clone().unwrap_or_default()),
-        ("page cache", run.cache.clone()),
-        ("depth", run.depth.to_string()),
-        ("threads", run.threads.to_string()),
-        ("seconds", format!("{:.0}", run.seconds)),
-    ]
 }
 
 /// Each direction of each job, under a name of its own where jobs have the same one.

@@ -131,7 +131,7 @@ impl Report {
             kept: plan
                 .keep
                 .filter(|keep| keep.series)
-                .map(|_| Run::of(&job.name, plan, plan.device.name(), measured)),
+                .map(|_| Run::of(job, plan, plan.device.name(), measured)),
         }
     }
 

@@ -91,7 +91,7 @@ fn reports_stand_beside_each_other_with_a_run_and_without() {
     reported(&before, &["--count", "20000"]);
     reported(&after, &["--count", "20000", "--compare", before.to_str().unwrap()]);
     let compared = page(&after);
-    assert!(compared.contains("this run beside before") && compared.contains("ratio"), "{compared}");
+    assert!(compared.contains("after beside before") && compared.contains("ratio"), "{compared}");
     // A report's data are those of its own run.
     assert_eq!(data(&after)["runs"].as_array().unwrap().len(), 1);
     let file = before.join("report.json");
@@ -119,7 +119,9 @@ fn comparison_prints_ratios_and_says_which_settings_differ() {
     let printed = said(&[&load[..], &compare].concat());
     assert!(printed.contains("this run / before") && printed.contains("read: p99, µs"), "{printed}");
     assert!(printed.contains("depth 8 against 4"), "{printed}");
-    assert!(page(&after).contains("this run / before"));
+    assert!(page(&after).contains("after / before"));
+    let svg = std::fs::read_to_string(after.join("figures/latency-percentiles.svg")).unwrap();
+    assert!(svg.contains("randrw, depth 8 read") && svg.contains("randrw, depth 4 write"), "{svg}");
 }
 
 #[test]
@@ -158,6 +160,46 @@ fn every_setting_that_differs_is_listed_and_reported() {
     for cells in ["<td>namespace</td><td>2</td>", "<td>keys</td><td>60</td>", "<td>fill</td><td>yes</td>"] {
         assert!(page(&after).contains(cells), "{cells}");
     }
+}
+
+#[test]
+fn figures_name_lines_by_the_loads_or_by_the_folders_of_one_load() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("");
+    let [get, put, again] = ["before", "after", "again"].map(|name| folder(&image, name));
+    let measure = |rw: &str, folder: &Path, others: &[&Path]| {
+        let to = folder.to_str().unwrap();
+        let bytes = if rw == "put" { "64" } else { "32" };
+        let load = [
+            "perf",
+            &uri,
+            "--rw",
+            rw,
+            "--keys",
+            "50",
+            "--fill",
+            "--value-bytes",
+            bytes,
+            "--count",
+            "200",
+            "--report",
+            to,
+        ];
+        let others = others.iter().flat_map(|other| ["--compare", other.to_str().unwrap()]);
+        said(&load.into_iter().chain(others).collect::<Vec<_>>());
+    };
+    let lines = |folder: &Path| {
+        let rows = rows(folder, "latency-percentiles").into_iter().skip(1).map(|mut row| row.swap_remove(0));
+        let mut names: Vec<String> = rows.collect();
+        names.dedup();
+        names
+    };
+    measure("get", &get, &[]);
+    assert_eq!(lines(&get), ["read"]);
+    measure("put", &put, &[&get]);
+    assert_eq!(lines(&put), ["put", "get"]);
+    measure("get", &again, &[&get]);
+    assert_eq!(lines(&again), ["again read", "before read"]);
 }
 
 #[test]
@@ -258,7 +300,7 @@ fn repeated_runs_are_reported_with_their_spread() {
         let rows = rows(&thrice, figure);
         let number = |row: &[String], at: usize| row[at].parse::<f64>().unwrap();
         let (mine, others): (Vec<_>, Vec<_>) =
-            rows.iter().skip(1).partition(|row| row[0].starts_with("this run"));
+            rows.iter().skip(1).partition(|row| row[0].starts_with("thrice"));
         assert!(!mine.is_empty() && !others.is_empty(), "{figure}: {rows:?}");
         for row in mine {
             assert!(number(row, 4) <= number(row, 3) && number(row, 3) <= number(row, 5), "{row:?}");
@@ -284,7 +326,7 @@ fn depths_of_a_load_are_reported_by_depth() {
             rows.map(|row| row[2].clone()).collect::<Vec<_>>()
         };
         assert_eq!(depths(&once, "read"), ["1", "2", "8"], "{figure}");
-        assert_eq!(depths(&again, "this run read"), ["1", "2", "8"], "{figure}");
+        assert_eq!(depths(&again, "again read"), ["1", "2", "8"], "{figure}");
         assert_eq!(depths(&again, "once read"), ["1", "2", "8"], "{figure}");
     }
 }

@@ -4,6 +4,7 @@ use byway_figure::{Axis, Bars, Figure, GroupSeries, Lines, Point, Quantity, Role
 
 use super::Named;
 use super::data::{PointOfSide, Run};
+use super::labels::Label;
 use super::ratios::sides;
 use super::side::{Figures, SideOfRun};
 use crate::origin::Origin;
@@ -43,15 +44,10 @@ pub fn figures(of: &[Named]) -> Vec<Figure> {
 
 fn lines(of: &[Named]) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
-    for (place, named) in of.iter().enumerate() {
+    for (place, (named, label)) in of.iter().zip(Label::all(of)).enumerate() {
         let role = role_of(place);
-        let report = if of.len() == 1 { "" } else { named.name.as_str() };
         for run in &named.measurement.runs {
-            lines.extend(run.sides.iter().map(|side| Line {
-                name: line_name(report, run, side),
-                role,
-                side,
-            }));
+            lines.extend(run.sides.iter().map(|side| Line { name: label.of_line(run, side), role, side }));
         }
     }
     lines
@@ -60,11 +56,6 @@ fn lines(of: &[Named]) -> Vec<Line<'_>> {
 /// The first report is the one that was measured.
 const fn role_of(place: usize) -> Role {
     if place == 0 { Role::Measured } else { Role::Earlier }
-}
-
-fn line_name(report: &str, run: &Run, side: &SideOfRun) -> String {
-    let words = [report, run.job.as_str(), side.side.as_str()];
-    words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Where the numbers come from: of several reports, the others' commands behind the first one's.
@@ -111,13 +102,21 @@ fn rates_of_runs(of: &[Named], source: Source) -> Option<Figure> {
             groups.push(name.clone());
         }
     }
+    let labels = Label::all(of).into_iter().zip(of);
+    let names: Vec<String> = labels
+        .map(
+            |(label, named)| {
+                if label == Label::Alone { named.name.clone() } else { label.words().to_owned() }
+            },
+        )
+        .collect();
     let mut plot = Bars::new(groups.clone(), Quantity::new("rate", "1000 commands/s"));
-    for (place, (named, sides)) in of.iter().zip(&sides).enumerate() {
+    for (place, (name, sides)) in names.iter().zip(&sides).enumerate() {
         let value = |group: &String| {
             let (_, side) = sides.iter().find(|(name, _)| name == group)?;
             side.value(|figures| Some(figures.iops / 1e3))
         };
-        plot = plot.with(GroupSeries::new(&named.name, role_of(place), groups.iter().map(value)));
+        plot = plot.with(GroupSeries::new(name, role_of(place), groups.iter().map(value)));
     }
     let caption = "Commands a second: median of the runs.";
     let source = source.with_spread(OF_RUNS);
@@ -140,8 +139,10 @@ fn by_depth(of: &[Named], source: &Source) -> [Figure; 2] {
 }
 
 fn with_depths(mut plot: Lines, of: &[Named], value: impl Fn(&Figures) -> Option<f64>) -> Lines {
-    for (place, named) in of.iter().enumerate().filter(|(_, named)| named.is_by_depth()) {
-        let report = if of.len() == 1 { "" } else { named.name.as_str() };
+    for (place, (named, label)) in of.iter().zip(Label::all(of)).enumerate() {
+        if !named.is_by_depth() {
+            continue;
+        }
         for direction in ["read", "write"] {
             let sides =
                 named.measurement.runs.iter().flat_map(|run| run.sides.iter().map(move |side| (run, side)));
@@ -149,7 +150,7 @@ fn with_depths(mut plot: Lines, of: &[Named], value: impl Fn(&Figures) -> Option
             let points: Vec<(f64, Value)> =
                 sides.filter_map(|(run, side)| Some((f64::from(run.depth), side.value(&value)?))).collect();
             if !points.is_empty() {
-                let name = format!("{report} {direction}");
+                let name = format!("{} {direction}", label.words());
                 plot = plot.with(Series::new(name.trim(), role_of(place), points));
             }
         }

@@ -2,6 +2,7 @@
 
 mod data;
 mod figures;
+mod labels;
 mod options;
 mod page;
 mod ratios;
@@ -25,7 +26,7 @@ const PAGE: &str = "report.html";
 /// A report under the name that figures and tables have for it.
 #[derive(Debug)]
 pub struct Named {
-    /// The name of its folder, or `this run`.
+    /// The name of its folder, or `this run` where a run is printed.
     pub name: String,
     /// What was measured.
     pub measurement: Measurement,

@@ -32,7 +32,7 @@ pub fn page(of: &[Named]) -> Result<Page> {
     page.heading("Results");
     for named in of {
         if of.len() > 1 {
-            page.html(&format!("<h3>{}</h3>\n", byway_figure::escape(&named.name)));
+            page.html(&format!("<h3>{}</h3>\n", byway_figure::escape(&heading(named))));
         }
         results(&mut page, &named.measurement.runs);
         if named.measurement.runs.iter().any(|run| run.repeat > 1) {
@@ -49,6 +49,14 @@ pub fn page(of: &[Named]) -> Result<Page> {
     of.iter().for_each(|named| settings(&mut page, named));
     page.paragraph("The same numbers are in report.json, which byway perf --compare reads.");
     Ok(page)
+}
+
+/// The report's name, and its load if there is one.
+fn heading(of: &Named) -> String {
+    match &of.measurement.runs[..] {
+        [run] => format!("{}: {}", of.name, run.named()),
+        _ => of.name.clone(),
+    }
 }
 
 fn title(of: &[Named]) -> String {

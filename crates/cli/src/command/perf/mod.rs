@@ -3,6 +3,7 @@
 mod report;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
@@ -56,8 +57,12 @@ pub fn run(args: &Perf, out: &mut impl Write, interrupt: &Interrupt) -> Result<(
         let runs = reports.iter().filter_map(|report| report.kept.clone()).collect();
         let measurement =
             Measurement { version: env!("CARGO_PKG_VERSION").to_owned(), origin: Origin::here(), runs };
-        let this = Named { name: THIS_RUN.to_owned(), measurement };
+        let mut this = Named { name: THIS_RUN.to_owned(), measurement };
         print_ratios(args, &this, &others, out)?;
+        // On the page it stands beside others by the names of their folders.
+        if let Some(folder) = args.report.as_deref().and_then(Path::file_name) {
+            this.name = folder.to_string_lossy().into_owned();
+        }
         write_report(args, std::iter::once(this).chain(others).collect())?;
     }
     if let Some(failed) = failed {

@@ -42,9 +42,14 @@ pub fn wave(turns: f64) -> f64 {
     if part < 0.5 { 16.0 * part * (0.5 - part) } else { -16.0 * (part - 0.5) * (1.0 - part) }
 }
 
-/// A power of two as the exponent, by squaring.
-pub fn power_of_two(base: f64, squarings: u32) -> f64 {
-    (0..squarings).fold(base, |power, _| power * power)
+/// A power with a whole exponent. The standard library's may differ between machines.
+pub fn power(base: f64, exponent: u32) -> f64 {
+    let square = || power(base * base, exponent / 2);
+    match exponent {
+        0 => 1.0,
+        odd if odd % 2 == 1 => base * square(),
+        _ => square(),
+    }
 }
 
 /// The nearest number of eight significant decimal digits, as programs that write text leave it.
@@ -76,6 +81,11 @@ mod tests {
             let turns = f64::from(part) / 100.0 - 5.0;
             assert!((wave(turns) - (turns * std::f64::consts::TAU).sin()).abs() < 0.06, "{turns}");
         }
+    }
+
+    #[test]
+    fn power_multiplies_as_often_as_the_exponent_says() {
+        assert_eq!([0, 1, 2, 5, 10].map(|exponent| power(2.0, exponent)), [1.0, 2.0, 4.0, 32.0, 1024.0]);
     }
 
     #[test]

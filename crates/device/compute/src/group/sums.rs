@@ -1,0 +1,207 @@
+//! Sums, and averages of them.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Decimal128Array, Float64Array};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+
+use super::accumulator::{Accumulator, Give, same_kind};
+use crate::error::QueryError;
+
+/// Calls `add` with the group and the value of each row that is not NULL.
+#[inline]
+fn each<T: ArrowPrimitiveType>(of_row: &[u32], values: &ArrayRef, mut add: impl FnMut(usize, T::Native)) {
+    let values = values.as_primitive::<T>();
+    match values.nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => of_row.iter().zip(values.values()).for_each(|(group, value)| add(*group as usize, *value)),
+        Some(nulls) => {
+            for ((group, value), is_valid) in of_row.iter().zip(values.values()).zip(nulls.iter()) {
+                if is_valid {
+                    add(*group as usize, *value);
+                }
+            }
+        }
+    }
+}
+
+fn no_values() -> QueryError {
+    QueryError::Value("a sum of no expression".to_owned())
+}
+
+/// Sums of floating-point numbers, added one after the other in the order of the rows.
+#[derive(Default)]
+pub(super) struct FloatSums {
+    groups: Vec<(f64, u64)>,
+}
+
+impl Accumulator for FloatSums {
+    fn add(&mut self, of_row: &[u32], groups: usize, values: Option<&ArrayRef>) -> Result<(), QueryError> {
+        self.groups.resize(groups, (0.0, 0));
+        each::<Float64Type>(of_row, values.ok_or_else(no_values)?, |group, value| {
+            let (sum, count) = &mut self.groups[group];
+            *sum += value;
+            *count += 1;
+        });
+        Ok(())
+    }
+
+    fn merge(
+        &mut self,
+        of_row: &[u32],
+        groups: usize,
+        other: Box<dyn Accumulator>,
+    ) -> Result<(), QueryError> {
+        self.groups.resize(groups, (0.0, 0));
+        for (group, (sum, count)) in of_row.iter().zip(same_kind::<Self>(other)?.groups) {
+            let mine = &mut self.groups[*group as usize];
+            *mine = (mine.0 + sum, mine.1 + count);
+        }
+        Ok(())
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.groups.capacity() * size_of::<(f64, u64)>()
+    }
+
+    fn finish(&mut self, groups: usize, give: Give, _: &DataType) -> Result<ArrayRef, QueryError> {
+        self.groups.resize(groups, (0.0, 0));
+        let given = self.groups.iter().map(|(sum, count)| {
+            let value = if give == Give::Value { *sum } else { sum / *count as f64 };
+            (*count > 0).then_some(value)
+        });
+        Ok(Arc::new(given.collect::<Float64Array>()))
+    }
+}
+
+/// Sums of integers and decimals, which are exact in any order.
+pub(super) struct WholeSums {
+    of: DataType,
+    groups: Vec<WholeSum>,
+    has_overflown: bool,
+    /// What one batch adds to each group, while its values have 64 bits.
+    of_batch: Vec<(i64, u64)>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct WholeSum {
+    sum: i128,
+    count: u64,
+}
+
+/// Largest size of values of which a batch cannot overflow 64 bits: batches have fewer than 2^16 rows.
+const SMALL_MAX: u128 = 1 << 47;
+
+/// Rows that are added as a batch.
+const SMALL_ROWS_MAX: usize = 1 << 16;
+
+impl WholeSums {
+    pub fn new(of: DataType) -> Self {
+        Self { of, groups: Vec::new(), has_overflown: false, of_batch: Vec::new() }
+    }
+
+    fn resize(&mut self, groups: usize) {
+        self.groups.resize(groups, WholeSum::default());
+    }
+
+    fn add_all<T: ArrowPrimitiveType<Native: Into<i128>>>(&mut self, of_row: &[u32], values: &ArrayRef) {
+        let size = |value: &T::Native| -> u128 { (*value).into().unsigned_abs() };
+        let all = values.as_primitive::<T>().values();
+        let is_small =
+            all.len() < SMALL_ROWS_MAX && all.iter().fold(0, |sizes, value| sizes | size(value)) < SMALL_MAX;
+        if is_small && self.groups.len() <= of_row.len() {
+            return self.add_small::<T>(of_row, values);
+        }
+        each::<T>(of_row, values, |group, value| self.add_one(group, value.into(), 1));
+    }
+
+    /// Adds values whose sum fits 64 bits.
+    fn add_small<T: ArrowPrimitiveType<Native: Into<i128>>>(&mut self, of_row: &[u32], values: &ArrayRef) {
+        let mut of_batch = std::mem::take(&mut self.of_batch);
+        of_batch.clear();
+        of_batch.resize(self.groups.len(), (0, 0));
+        each::<T>(of_row, values, |group, value| {
+            let (sum, count) = &mut of_batch[group];
+            *sum += value.into() as i64;
+            *count += 1;
+        });
+        for (group, (sum, count)) in of_batch.iter().enumerate() {
+            self.add_one(group, (*sum).into(), *count);
+        }
+        self.of_batch = of_batch;
+    }
+
+    fn add_one(&mut self, group: usize, value: i128, count: u64) {
+        let kept = &mut self.groups[group];
+        let (sum, overflows) = kept.sum.overflowing_add(value);
+        kept.sum = sum;
+        kept.count += count;
+        self.has_overflown |= overflows;
+    }
+
+    fn check(&self) -> Result<(), QueryError> {
+        if self.has_overflown {
+            return Err(QueryError::Value("a sum has more than 38 digits".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn sums(&self, data_type: &DataType) -> Result<ArrayRef, QueryError> {
+        let nulls: NullBuffer = self.groups.iter().map(|group| group.count > 0).collect();
+        let sums: Vec<i128> = self.groups.iter().map(|group| group.sum).collect();
+        let array = Decimal128Array::new(sums.into(), Some(nulls)).with_data_type(data_type.clone());
+        array.validate_decimal_precision(array.precision())?;
+        Ok(Arc::new(array))
+    }
+
+    fn averages(&self) -> ArrayRef {
+        let scale = match self.of {
+            DataType::Decimal128(_, scale) => scale,
+            _ => 0,
+        };
+        let unit = 10_f64.powi(scale.into());
+        let average =
+            |group: &WholeSum| (group.count > 0).then(|| group.sum as f64 / (group.count as f64 * unit));
+        Arc::new(self.groups.iter().map(average).collect::<Float64Array>())
+    }
+}
+
+impl Accumulator for WholeSums {
+    fn add(&mut self, of_row: &[u32], groups: usize, values: Option<&ArrayRef>) -> Result<(), QueryError> {
+        self.resize(groups);
+        let values = values.ok_or_else(no_values)?;
+        match values.data_type() {
+            DataType::Int32 => self.add_all::<Int32Type>(of_row, values),
+            DataType::Int64 => self.add_all::<Int64Type>(of_row, values),
+            _ => self.add_all::<Decimal128Type>(of_row, values),
+        }
+        self.check()
+    }
+
+    fn merge(
+        &mut self,
+        of_row: &[u32],
+        groups: usize,
+        other: Box<dyn Accumulator>,
+    ) -> Result<(), QueryError> {
+        self.resize(groups);
+        for (group, theirs) in of_row.iter().zip(same_kind::<Self>(other)?.groups) {
+            self.add_one(*group as usize, theirs.sum, theirs.count);
+        }
+        self.check()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.groups.capacity() * size_of::<WholeSum>() + self.of_batch.capacity() * size_of::<(i64, u64)>()
+    }
+
+    fn finish(&mut self, groups: usize, give: Give, data_type: &DataType) -> Result<ArrayRef, QueryError> {
+        self.resize(groups);
+        match give {
+            Give::Value => self.sums(data_type),
+            Give::Average => Ok(self.averages()),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Results as bytes: CSV, JSON lines or a stream of Arrow IPC.
+
+use std::io::{self, Write};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::writer::StreamWriter;
+use arrow_json::WriterBuilder as JsonBuilder;
+use arrow_json::writer::LineDelimited;
+use arrow_schema::SchemaRef;
+
+use crate::error::{Limit, QueryError};
+
+/// How a result is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// Comma-separated values (RFC 4180) with `\n` behind each line; NULL is an empty field.
+    Csv {
+        /// The first line names the columns.
+        header: bool,
+    },
+    /// An object of JSON a line.
+    JsonLines,
+    /// A stream of Arrow IPC (Arrow columnar format, "IPC Streaming Format").
+    ArrowStream,
+}
+
+/// Bytes up to a limit.
+struct Bounded {
+    bytes: Vec<u8>,
+    limit_bytes: usize,
+    is_over: bool,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.limit_bytes {
+            self.is_over = true;
+            return Err(io::Error::other("the result is over its limit"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes batches of a result.
+pub(crate) struct Output {
+    form: Form,
+    limit_bytes: usize,
+}
+
+enum Form {
+    Csv { header: Option<SchemaRef>, into: Bounded },
+    JsonLines(arrow_json::Writer<Bounded, LineDelimited>),
+    ArrowStream(Box<StreamWriter<Bounded>>),
+}
+
+impl Output {
+    /// An empty result with the columns of `schema`.
+    pub fn new(format: Format, schema: &SchemaRef, limit_bytes: usize) -> Result<Self, QueryError> {
+        let into = Bounded { bytes: Vec::new(), limit_bytes, is_over: false };
+        let form = match format {
+            Format::Csv { header } => Form::Csv { header: header.then(|| schema.clone()), into },
+            Format::JsonLines => Form::JsonLines(JsonBuilder::new().with_explicit_nulls(true).build(into)),
+            Format::ArrowStream => Form::ArrowStream(Box::new(StreamWriter::try_new(into, schema)?)),
+        };
+        Ok(Self { form, limit_bytes })
+    }
+
+    /// Adds a batch with the columns of the schema.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), QueryError> {
+        let over = QueryError::Over(Limit::Result { limit_bytes: self.limit_bytes });
+        let (result, is_over) = match &mut self.form {
+            Form::Csv { header, into } => {
+                let with_header = header.take().is_some();
+                let mut writer = arrow_csv::WriterBuilder::new().with_header(with_header).build(&mut *into);
+                let result = writer.write(batch);
+                drop(writer);
+                (result, into.is_over)
+            }
+            Form::JsonLines(writer) => {
+                let result = writer.write(batch);
+                (result, writer.get_ref().is_over)
+            }
+            Form::ArrowStream(writer) => {
+                let result = writer.write(batch);
+                (result, writer.get_ref().is_over)
+            }
+        };
+        if is_over { Err(over) } else { Ok(result?) }
+    }
+
+    /// The result.
+    pub fn finish(self) -> Result<Vec<u8>, QueryError> {
+        let over = |_| QueryError::Over(Limit::Result { limit_bytes: self.limit_bytes });
+        let into = match self.form {
+            Form::Csv { header: Some(schema), mut into } => {
+                let empty = RecordBatch::new_empty(schema);
+                arrow_csv::WriterBuilder::new()
+                    .with_header(true)
+                    .build(&mut into)
+                    .write(&empty)
+                    .map_err(over)?;
+                into
+            }
+            Form::Csv { header: None, into } => into,
+            Form::JsonLines(mut writer) => {
+                writer.finish().map_err(over)?;
+                writer.into_inner()
+            }
+            Form::ArrowStream(writer) => writer.into_inner().map_err(over)?,
+        };
+        Ok(into.bytes)
+    }
+}

@@ -1,0 +1,230 @@
+//! Running a query on an object.
+
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, Schema};
+
+use crate::error::QueryError;
+use crate::evaluate;
+use crate::group::Groups;
+use crate::limits::{Cancellation, Limits, Watch};
+use crate::object::Object;
+use crate::order::Sorter;
+use crate::output::{Format, Output};
+use crate::parallel::in_order;
+use crate::plan::{AggregateCall, Bound, Grouping, Plan};
+use crate::scan::{Part, Table};
+use crate::sql::Query;
+
+/// What a query gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueryResult {
+    /// The result in the format asked for.
+    pub bytes: Vec<u8>,
+    /// Its rows.
+    pub rows: u64,
+    /// Bytes that the query read of the object.
+    pub read_bytes: u64,
+}
+
+impl Query {
+    /// Runs the query on `object`, on this thread.
+    ///
+    /// # Errors
+    /// [`QueryError`]: a query that does not fit the object, a damaged object, a limit, a cancellation.
+    pub fn run(
+        &self,
+        object: &Arc<dyn Object>,
+        format: Format,
+        limits: &Limits,
+        cancellation: &Cancellation,
+    ) -> Result<QueryResult, QueryError> {
+        let watch = Arc::new(Watch::new(*limits, cancellation.clone()));
+        without_panic(|| self.run_watched(object, format, &watch))
+    }
+
+    fn run_watched(
+        &self,
+        object: &Arc<dyn Object>,
+        format: Format,
+        watch: &Arc<Watch>,
+    ) -> Result<QueryResult, QueryError> {
+        let table = Table::open(Arc::clone(object), Arc::clone(watch))?;
+        let plan = Plan::bind(self, table.columns())?;
+        let table = table.prepared(&plan)?;
+        let mut rows = RowsOut::new(&plan, format, watch.limits.result_bytes)?;
+        let scan = Scan { table: &table, plan: &plan, watch };
+        match &plan.grouping {
+            None => scan.rows(&mut rows)?,
+            Some(grouping) => {
+                let groups = scan.groups(&Arc::new(grouping.clone()))?;
+                let _ = rows.add(&groups.into_batch()?, watch)?;
+            }
+        }
+        let (bytes, rows) = rows.finish()?;
+        Ok(QueryResult { bytes, rows, read_bytes: watch.read_bytes() })
+    }
+}
+
+/// The result of `work`, a failure where it panics: the Parquet library asserts what a damaged file may not fulfil.
+pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, QueryError>) -> Result<T, QueryError> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(QueryError::Damaged("its pages contradict each other".to_owned())))
+}
+
+/// Rows of a part that a thread scans on its own.
+const PART_ROWS: usize = 1 << 19;
+
+/// A plan on its object.
+struct Scan<'a> {
+    table: &'a Table,
+    plan: &'a Plan,
+    watch: &'a Watch,
+}
+
+impl Scan<'_> {
+    fn parts(&self) -> Vec<Part> {
+        let rows = if self.watch.limits.threads.get() == 1 { usize::MAX } else { PART_ROWS };
+        self.table.parts(self.plan, rows)
+    }
+
+    /// Gives the rows of all parts to `rows`.
+    fn rows(&self, rows: &mut RowsOut<'_>) -> Result<(), QueryError> {
+        let parts = self.parts();
+        if self.watch.limits.threads.get() == 1 || parts.len() < 2 {
+            for part in parts {
+                if self.table.scan(self.plan, part, |batch| rows.add(&batch, self.watch))?.is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        self.batches(&parts, |batch| rows.add(&batch, self.watch))
+    }
+
+    /// The groups of all parts.
+    fn groups(&self, grouping: &Arc<Grouping>) -> Result<Groups, QueryError> {
+        let parts = self.parts();
+        let mut groups = Groups::new(Arc::clone(grouping))?;
+        if parts.len() > 1 && grouping.calls.iter().any(AggregateCall::depends_on_order) {
+            self.batches(&parts, |batch| self.add_to(&mut groups, &batch))?;
+            return Ok(groups);
+        }
+        let scan = |part: usize| {
+            let mut groups = Groups::new(Arc::clone(grouping))?;
+            let _ = self.table.scan(self.plan, parts[part], |batch| self.add_to(&mut groups, &batch))?;
+            Ok(groups)
+        };
+        in_order(parts.len(), self.watch.limits.threads, scan, |part| {
+            groups.merge(part)?;
+            self.watch.check_memory(groups.held_bytes())?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(groups)
+    }
+
+    fn add_to(&self, groups: &mut Groups, batch: &RecordBatch) -> Result<ControlFlow<()>, QueryError> {
+        groups.add(batch)?;
+        self.watch.check_memory(groups.held_bytes())?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Gives the rows of `parts` that fulfil the filters to `take`, in order. Threads hold those of a few parts.
+    fn batches(
+        &self,
+        parts: &[Part],
+        mut take: impl FnMut(RecordBatch) -> Result<ControlFlow<()>, QueryError>,
+    ) -> Result<(), QueryError> {
+        let scan = |part: usize| {
+            let (mut batches, mut held_bytes) = (Vec::new(), 0);
+            let _ = self.table.scan(self.plan, parts[part], |batch| {
+                held_bytes += batch.get_array_memory_size();
+                self.watch.check_memory(held_bytes)?;
+                batches.push(batch);
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok(batches)
+        };
+        in_order(parts.len(), self.watch.limits.threads, scan, |batches| {
+            for batch in batches {
+                if take(batch)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+}
+
+/// Rows on their way to the result: items, order, limit, format.
+struct RowsOut<'p> {
+    plan: &'p Plan,
+    sorter: Option<Sorter>,
+    output: Output,
+    skip: usize,
+    left: usize,
+    written: u64,
+}
+
+impl<'p> RowsOut<'p> {
+    fn new(plan: &'p Plan, format: Format, limit_bytes: usize) -> Result<Self, QueryError> {
+        let sorter = (!plan.order.is_empty()).then(|| Sorter::new(plan.order.clone(), plan.rows_needed()));
+        let output = Output::new(format, &plan.schema, limit_bytes)?;
+        let rows = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+        let (skip, left) = (rows(plan.offset), plan.limit.map_or(usize::MAX, rows));
+        Ok(Self { plan, sorter, output, skip, left, written: 0 })
+    }
+
+    /// Adds rows that the items are made of. Breaks once no more are needed.
+    fn add(&mut self, batch: &RecordBatch, watch: &Watch) -> Result<ControlFlow<()>, QueryError> {
+        let items = items(self.plan, batch)?;
+        match &mut self.sorter {
+            Some(sorter) => {
+                sorter.add(items)?;
+                watch.check_memory(sorter.held_bytes())?;
+                Ok(ControlFlow::Continue(()))
+            }
+            None => self.write(items),
+        }
+    }
+
+    /// Writes rows in their order, without those that are skipped or over the limit.
+    fn write(&mut self, items: RecordBatch) -> Result<ControlFlow<()>, QueryError> {
+        let skipped = self.skip.min(items.num_rows());
+        self.skip -= skipped;
+        let given = (items.num_rows() - skipped).min(self.left);
+        self.left -= given;
+        if given > 0 {
+            let columns: Vec<ArrayRef> = items.columns()[..self.plan.width()].to_vec();
+            let given_rows =
+                RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?.slice(skipped, given);
+            self.output.write(&given_rows)?;
+            self.written += given as u64;
+        }
+        Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    fn finish(mut self) -> Result<(Vec<u8>, u64), QueryError> {
+        if let Some(rows) = self.sorter.take().map(Sorter::finish).transpose()?.flatten() {
+            let _ = self.write(rows)?;
+        }
+        Ok((self.output.finish()?, self.written))
+    }
+}
+
+/// The items of each row of `batch`, hidden ones behind the others.
+fn items(plan: &Plan, batch: &RecordBatch) -> Result<RecordBatch, QueryError> {
+    let rows = batch.num_rows();
+    let value =
+        |item: &Bound| -> Result<ArrayRef, QueryError> { Ok(evaluate::value(item, batch)?.into_rows(rows)?) };
+    let columns: Vec<_> = plan.items.iter().map(value).collect::<Result<_, _>>()?;
+    let field =
+        |(at, column): (usize, &ArrayRef)| Field::new(at.to_string(), column.data_type().clone(), true);
+    let fields: Vec<_> = columns.iter().enumerate().map(field).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+}

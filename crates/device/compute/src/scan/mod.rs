@@ -1,0 +1,250 @@
+//! Reading a Parquet object: which row groups, columns and rows of it a plan needs.
+
+mod filters;
+mod page_header;
+mod pruning;
+mod reader;
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_cast::cast_with_options;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_select::filter::filter_record_batch;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowPredicate, ArrowPredicateFn, ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder, RowFilter, RowSelection, RowSelector,
+};
+
+use self::filters::Stages;
+use self::reader::ObjectReader;
+use crate::error::QueryError;
+use crate::evaluate;
+use crate::limits::Watch;
+use crate::object::Object;
+use crate::plan::{Bound, Columns, Plan, STRICT, as_f64s};
+
+/// Rows that are evaluated at a time: a column of them fits in the first-level cache.
+const BATCH_ROWS: usize = 8192;
+
+/// A Parquet object whose footer was read.
+#[derive(Debug)]
+pub(crate) struct Table {
+    reader: ObjectReader,
+    metadata: ArrowReaderMetadata,
+    columns: Columns,
+    watch: Arc<Watch>,
+}
+
+/// Consecutive rows of one row group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub row_group: usize,
+    /// Rows of the group before the first.
+    pub skip: usize,
+    pub rows: usize,
+}
+
+impl Table {
+    /// Reads the footer of `object`.
+    pub fn open(object: Arc<dyn Object>, watch: Arc<Watch>) -> Result<Self, QueryError> {
+        let reader = ObjectReader::new(object, Arc::clone(&watch));
+        let metadata =
+            ArrowReaderMetadata::load(&reader, options()).map_err(|error| watch.cause_of(error))?;
+        let columns = Columns::new(metadata.schema());
+        Ok(Self { reader, metadata, columns, watch })
+    }
+
+    /// The table with the columns that `plan` reads as dictionaries.
+    pub fn prepared(mut self, plan: &Plan) -> Result<Self, QueryError> {
+        let mut fields = self.metadata.schema().fields().to_vec();
+        let is_dictionary = |read_as: &DataType| matches!(read_as, DataType::Dictionary(..));
+        let dictionaries =
+            plan.columns.iter().zip(&plan.column_types).filter(|(_, read_as)| is_dictionary(read_as));
+        for (column, read_as) in dictionaries {
+            fields[*column] = Arc::new(fields[*column].as_ref().clone().with_data_type(read_as.clone()));
+        }
+        let options = options().with_schema(Arc::new(Schema::new(fields)));
+        let metadata = ArrowReaderMetadata::try_new(Arc::clone(self.metadata.metadata()), options);
+        self.metadata = metadata.map_err(|error| self.watch.cause_of(error))?;
+        Ok(self)
+    }
+
+    /// Its columns.
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// What its footer says.
+    pub fn metadata(&self) -> &parquet::file::metadata::ParquetMetaData {
+        self.metadata.metadata()
+    }
+
+    /// Row groups that may hold rows of the result.
+    pub fn row_groups(&self, plan: &Plan) -> Vec<usize> {
+        pruning::row_groups(plan, &self.metadata)
+    }
+
+    /// Least and greatest value that the file states of the plan's column `place`, to estimate by.
+    pub fn extremes_of(&self, plan: &Plan, place: usize) -> Option<(f64, f64)> {
+        let (least, greatest) = pruning::extremes(plan, place, &self.metadata)?;
+        let fold = |values: &ArrayRef, pick: fn(f64, f64) -> f64| {
+            as_f64s(values)?.into_iter().flatten().reduce(pick)
+        };
+        Some((fold(&least, f64::min)?, fold(&greatest, f64::max)?))
+    }
+
+    /// Those row groups in parts of at most `rows` rows.
+    pub fn parts(&self, plan: &Plan, rows: usize) -> Vec<Part> {
+        let all_of = |row_group: usize| {
+            let total = self.rows_of(row_group);
+            (0..total).step_by(rows).map(move |skip| Part { row_group, skip, rows: rows.min(total - skip) })
+        };
+        self.row_groups(plan).into_iter().flat_map(all_of).collect()
+    }
+
+    /// Compressed bytes of column `column` in row group `row_group`.
+    pub fn column_bytes(&self, row_group: usize, column: usize) -> u64 {
+        let schema = self.metadata.parquet_schema();
+        let chunks = self.metadata().row_group(row_group).columns().iter().enumerate();
+        let of_column = chunks.filter(|(leaf, _)| schema.get_column_root_idx(*leaf) == column);
+        of_column.map(|(_, chunk)| u64::try_from(chunk.compressed_size()).unwrap_or(0)).sum()
+    }
+
+    /// Gives each batch of rows of `part` that fulfil the plan's filters to `take`, with the plan's columns.
+    pub fn scan(
+        &self,
+        plan: &Plan,
+        part: Part,
+        mut take: impl FnMut(RecordBatch) -> Result<ControlFlow<()>, QueryError>,
+    ) -> Result<ControlFlow<()>, QueryError> {
+        let stages = Stages::new(plan, |place| self.extremes_of(plan, place));
+        for batch in self.batches(plan, part, stages.before)? {
+            self.watch.check()?;
+            let batch = batch.map_err(|error| self.watch.cause_of(error))?;
+            let batch = chosen(&stages.after, as_read(&batch, &plan.column_types)?)?;
+            if take(batch)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn batches(
+        &self,
+        plan: &Plan,
+        part: Part,
+        before: Vec<(BTreeSet<usize>, Vec<Bound>)>,
+    ) -> Result<ParquetRecordBatchReader, QueryError> {
+        let schema = self.metadata.parquet_schema();
+        let predicates =
+            before.into_iter().map(|(columns, filters)| self.predicate(plan, &columns, filters)).collect();
+        let columns = ProjectionMask::roots(schema, plan.columns.iter().copied());
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.reader.of_pages(), self.metadata.clone())
+                .with_batch_size(BATCH_ROWS)
+                .with_row_groups(vec![part.row_group])
+                .with_projection(columns)
+                .with_row_filter(RowFilter::new(predicates));
+        let builder = match part.is_all_of(self.rows_of(part.row_group)) {
+            true => builder,
+            false => builder.with_row_selection(RowSelection::from(vec![
+                RowSelector::skip(part.skip),
+                RowSelector::select(part.rows),
+            ])),
+        };
+        builder.build().map_err(|error| self.watch.cause_of(error))
+    }
+
+    fn rows_of(&self, row_group: usize) -> usize {
+        usize::try_from(self.metadata().row_group(row_group).num_rows()).unwrap_or(0)
+    }
+
+    /// The part of its rows that a plan's filters hold for, estimated.
+    pub fn selectivity(&self, plan: &Plan) -> f64 {
+        filters::selectivity(plan, |place| self.extremes_of(plan, place))
+    }
+
+    fn predicate(
+        &self,
+        plan: &Plan,
+        columns: &BTreeSet<usize>,
+        mut filters: Vec<Bound>,
+    ) -> Box<dyn ArrowPredicate> {
+        let columns: Vec<_> = columns.iter().copied().collect();
+        filters.iter_mut().for_each(|filter| filter.renumber(&columns));
+        let types: Vec<_> = columns.iter().map(|place| plan.column_types[*place].clone()).collect();
+        let roots = columns.iter().map(|place| plan.columns[*place]);
+        let watch = Arc::clone(&self.watch);
+        let evaluate = move |batch: RecordBatch| {
+            let selected = watch.check().and_then(|()| all_hold(&filters, &as_read(&batch, &types)?));
+            selected.map_err(|error| ArrowError::from(watch.note_failure(error)))
+        };
+        Box::new(ArrowPredicateFn::new(
+            ProjectionMask::roots(self.metadata.parquet_schema(), roots),
+            evaluate,
+        ))
+    }
+}
+
+/// The schema that Arrow leaves in a file is not needed, and one more thing to be wrong.
+fn options() -> ArrowReaderOptions {
+    ArrowReaderOptions::new().with_skip_arrow_metadata(true)
+}
+
+impl Part {
+    fn is_all_of(&self, rows: usize) -> bool {
+        self.skip == 0 && self.rows == rows
+    }
+}
+
+/// The rows of `batch` for which all of `filters` are true.
+fn chosen(filters: &[Bound], batch: RecordBatch) -> Result<RecordBatch, QueryError> {
+    if filters.is_empty() {
+        return Ok(batch);
+    }
+    let holds = all_hold(filters, &batch)?;
+    if holds.true_count() == batch.num_rows() {
+        return Ok(batch);
+    }
+    Ok(filter_record_batch(&batch, &holds)?)
+}
+
+/// Rows for which all of `filters` are true.
+fn all_hold(filters: &[Bound], batch: &RecordBatch) -> Result<arrow_array::BooleanArray, QueryError> {
+    let mut result = None;
+    for filter in filters {
+        let next = evaluate::condition(filter, batch)?;
+        result = Some(match result {
+            None => next,
+            Some(so_far) => arrow_arith::boolean::and_kleene(&so_far, &next)?,
+        });
+    }
+    Ok(result.unwrap_or_else(|| {
+        arrow_array::BooleanArray::new(arrow_buffer::BooleanBuffer::new_set(batch.num_rows()), None)
+    }))
+}
+
+/// A column as the type that it is read as.
+fn readable_as(column: &ArrayRef, read_as: &DataType) -> Result<ArrayRef, ArrowError> {
+    if column.data_type() == read_as {
+        return Ok(Arc::clone(column));
+    }
+    cast_with_options(column, read_as, &STRICT)
+}
+
+fn as_read(batch: &RecordBatch, types: &[DataType]) -> Result<RecordBatch, QueryError> {
+    if batch.columns().iter().zip(types).all(|(column, read_as)| column.data_type() == read_as) {
+        return Ok(batch.clone());
+    }
+    let columns = batch.columns().iter().zip(types).map(|(column, read_as)| readable_as(column, read_as));
+    let columns: Vec<_> = columns.collect::<Result<_, _>>()?;
+    let fields = batch.schema_ref().fields().iter().zip(&columns);
+    let fields: Vec<_> =
+        fields.map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true)).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+}

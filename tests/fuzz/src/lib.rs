@@ -6,6 +6,7 @@
 mod admin;
 mod authentication;
 mod capsules;
+mod compute;
 mod controller;
 mod fabrics;
 mod image;
@@ -27,9 +28,11 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 37] = [
+pub const TARGETS: [Target; 39] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
+    ("sql", compute::sql),
+    ("parquet", compute::parquet),
     ("prp", byway_dma::fuzz::prp),
     ("sgl", byway_dma::fuzz::sgl),
     ("uri", uri::uri),

@@ -70,6 +70,16 @@ fn chunks_with_a_wrong_length_are_never_read_as_commands() {
 }
 
 #[test]
+fn any_text_is_a_query_that_ends_or_is_refused() {
+    smoke("sql", 5000);
+}
+
+#[test]
+fn any_object_is_queried_or_named_damaged() {
+    smoke("parquet", 2000);
+}
+
+#[test]
 fn any_page_list_ends_in_segments_that_add_up_or_in_a_status() {
     smoke("prp", 5000);
 }

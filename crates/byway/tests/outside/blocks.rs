@@ -161,7 +161,7 @@ fn an_option_of_one_backend_is_refused_by_another() {
     assert!(said.contains("option fixed-file means nothing to threads"), "{said}");
     let (_, said) = error(&format!("{path}?backend=psync&threads=2"));
     assert!(said.contains("option threads means nothing to psync"), "{said}");
-    assert!(error("nil:1M?threads=2").1.contains("means nothing to nil"));
+    assert!(error("nil:1M?threads=2").1.contains("means nothing to null-backend"));
     assert!(error(&format!("{path}?threads=0")).1.contains("1 to 1024 threads"));
 }
 

@@ -10,6 +10,11 @@ use crate::error::QueryError;
 /// Parts that each thread may be ahead of what was taken: they are held in memory.
 const PARTS_AHEAD: usize = 2;
 
+/// Parts that may be held in memory at a time.
+pub(crate) fn parts_held(threads: NonZero<usize>) -> usize {
+    threads.get().saturating_mul(PARTS_AHEAD)
+}
+
 /// Scans `parts` parts by `threads` threads, and gives what each part gave to `take`, in the order of the parts.
 pub(crate) fn in_order<T: Send>(
     parts: usize,
@@ -20,14 +25,14 @@ pub(crate) fn in_order<T: Send>(
     if parts < 2 || threads.get() == 1 {
         return one_by_one(parts, scan, take);
     }
-    let queue = Queue::new(parts, threads.get() * PARTS_AHEAD);
+    let queue = Queue::new(parts, parts_held(threads));
     std::thread::scope(|scope| {
         for _ in 0..threads.get().min(parts) {
             scope.spawn(|| queue.work(&scan));
         }
-        let taken = queue.take_all(&mut take);
-        queue.stop();
-        taken
+        // Threads end also where `take` panics: the scope waits for them.
+        let _stop = Stop(&queue);
+        queue.take_all(&mut take)
     })
 }
 
@@ -119,6 +124,15 @@ impl<T> Queue<T> {
     }
 }
 
+/// Stops the threads of a queue once it is dropped.
+struct Stop<'q, T>(&'q Queue<T>);
+
+impl<T> Drop for Stop<'_, T> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 /// A part that a thread scans. One whose scan panics counts as failed, or the thread that takes it would wait for ever.
 struct Scanning<'q, T> {
     queue: &'q Queue<T>,
@@ -178,5 +192,11 @@ mod tests {
             Ok(ControlFlow::Break(()))
         });
         assert!(broken.is_ok() && taken == 1);
+    }
+
+    #[test]
+    fn panic_of_what_takes_parts_ends_all_threads() {
+        let taking = std::panic::AssertUnwindSafe(|| in_order(100, threads(3), Ok, |_| panic!("taken")));
+        assert!(std::panic::catch_unwind(taking).is_err());
     }
 }

@@ -14,7 +14,7 @@ use crate::limits::{Cancellation, Limits, Watch};
 use crate::object::Object;
 use crate::order::Sorter;
 use crate::output::{Format, Output};
-use crate::parallel::in_order;
+use crate::parallel::{in_order, parts_held};
 use crate::plan::{AggregateCall, Bound, Grouping, Plan};
 use crate::scan::{Part, Table};
 use crate::sql::Query;
@@ -87,15 +87,18 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn parts(&self) -> Vec<Part> {
-        let rows = if self.watch.limits.threads.get() == 1 { usize::MAX } else { PART_ROWS };
-        self.table.parts(self.plan, rows)
+    fn is_alone(&self) -> bool {
+        self.watch.limits.threads.get() == 1
+    }
+
+    fn parts(&self) -> Result<Vec<Part>, QueryError> {
+        self.table.parts(self.plan, if self.is_alone() { usize::MAX } else { PART_ROWS })
     }
 
     /// Gives the rows of all parts to `rows`.
     fn rows(&self, rows: &mut RowsOut<'_>) -> Result<(), QueryError> {
-        let parts = self.parts();
-        if self.watch.limits.threads.get() == 1 || parts.len() < 2 {
+        let parts = self.parts()?;
+        if self.is_alone() || parts.len() < 2 {
             for part in parts {
                 if self.table.scan(self.plan, part, |batch| rows.add(&batch, self.watch))?.is_break() {
                     break;
@@ -108,9 +111,15 @@ impl Scan<'_> {
 
     /// The groups of all parts.
     fn groups(&self, grouping: &Arc<Grouping>) -> Result<Groups, QueryError> {
-        let parts = self.parts();
+        let parts = self.parts()?;
         let mut groups = Groups::new(Arc::clone(grouping))?;
-        if parts.len() > 1 && grouping.calls.iter().any(AggregateCall::depends_on_order) {
+        if self.is_alone() || parts.len() < 2 {
+            for part in parts {
+                let _ = self.table.scan(self.plan, part, |batch| self.add_to(&mut groups, &batch))?;
+            }
+            return Ok(groups);
+        }
+        if grouping.calls.iter().any(AggregateCall::depends_on_order) {
             self.batches(&parts, |batch| self.add_to(&mut groups, &batch))?;
             return Ok(groups);
         }
@@ -143,7 +152,7 @@ impl Scan<'_> {
             let (mut batches, mut held_bytes) = (Vec::new(), 0);
             let _ = self.table.scan(self.plan, parts[part], |batch| {
                 held_bytes += batch.get_array_memory_size();
-                self.watch.check_memory(held_bytes)?;
+                self.watch.check_memory(held_bytes.saturating_mul(parts_held(self.watch.limits.threads)))?;
                 batches.push(batch);
                 Ok(ControlFlow::Continue(()))
             })?;

@@ -26,7 +26,7 @@ fn select_without_conditions_gives_all_rows_in_order() {
 #[test]
 fn names_are_found_with_and_without_case_qualifier_and_quotes() {
     check("SELECT ID FROM t WHERE T.iD = 2", "2");
-    check("SELECT \"id\" FROM t AS u WHERE u.id = 2", "2");
+    check("SELECT \"id\" FROM t AS u WHERE u.id = 2 AND t.id = 2", "2");
 }
 
 #[test]
@@ -35,6 +35,7 @@ fn comparisons_of_floats_take_zeroes_as_equal_and_nan_as_greatest() {
     check("SELECT id FROM t WHERE weight < 0", "");
     check("SELECT id FROM t WHERE weight > 1.5", "5\n6");
     check("SELECT id FROM t WHERE weight >= 'nan'", "5");
+    check("SELECT id FROM t WHERE weight = 'nan'", "5");
     check("SELECT id FROM t WHERE NOT weight <= 2.25", "5");
 }
 
@@ -68,6 +69,60 @@ fn like_matches_patterns_with_escapes_and_without_case() {
 }
 
 #[test]
+fn backslashes_of_patterns_are_characters() {
+    check("SELECT 'C:\\x' LIKE 'C:\\%', 'C:x' LIKE 'C:\\%' FROM t LIMIT 1", "true,false");
+}
+
+#[test]
+fn repeated_keys_of_groups_and_orders_count_once() {
+    check(
+        "SELECT sold, count(*) FROM t GROUP BY sold, 1, sold ORDER BY 2 DESC, 2, sold, sold",
+        "true,3\nfalse,2\n,1",
+    );
+}
+
+#[test]
+fn constants_keep_the_type_that_they_are_cast_to() {
+    check("SELECT CAST(CAST(0.1 AS REAL) AS DOUBLE) FROM t LIMIT 1", "0.10000000149011612");
+}
+
+#[test]
+fn threads_do_not_change_results() {
+    use arrow_array::{Float64Array, Int32Array, RecordBatch};
+    let rows = 1_200_000;
+    let ids = Int32Array::from_iter_values(0..rows);
+    let values = Float64Array::from_iter_values((0..rows).map(|row| 1.0 / f64::from(row + 1)));
+    let batch =
+        RecordBatch::try_from_iter([("id", Arc::new(ids) as _), ("value", Arc::new(values) as _)]).unwrap();
+    let object = object(&batch, 1 << 20);
+    for sql in [
+        "SELECT id % 3 AS k, sum(value), avg(value), count(*), max(id) FROM t WHERE id > 1000 GROUP BY k",
+        "SELECT sum(id), min(value) FROM t",
+        "SELECT id FROM t WHERE id % 100000 = 7 ORDER BY id DESC LIMIT 5",
+        "SELECT id FROM t WHERE id > 700000 LIMIT 3 OFFSET 2",
+    ] {
+        let with = |threads: usize| {
+            let mut limits = Limits::default();
+            limits.threads = threads.try_into().unwrap();
+            common::run_within(&object, sql, &limits).unwrap().bytes
+        };
+        assert_eq!(with(1), with(2), "{sql}");
+        assert_eq!(with(1), with(5), "{sql}");
+    }
+}
+
+#[test]
+fn instants_of_any_zone_are_read_in_utc() {
+    use arrow_array::{RecordBatch, TimestampMicrosecondArray};
+    let instants =
+        TimestampMicrosecondArray::from(vec![Some(0), Some(1_000_000), None]).with_timezone("Europe/Berlin");
+    let batch = RecordBatch::try_from_iter([("at", Arc::new(instants) as _)]).unwrap();
+    let object = object(&batch, 10);
+    assert_eq!(csv(&object, "SELECT count(*) FROM t WHERE at > '1970-01-01 00:00:00'"), "1");
+    assert_eq!(csv(&object, "SELECT max(at) FROM t"), "1970-01-01T00:00:01Z");
+}
+
+#[test]
 fn dates_move_by_intervals() {
     check("SELECT id FROM t WHERE since <= DATE '1998-12-01' - INTERVAL '90' DAY", "2\n5\n6");
     check("SELECT id FROM t WHERE since >= DATE '1998-09-02' + INTERVAL 1 DAY", "1\n3");
@@ -84,7 +139,11 @@ fn arithmetic_is_exact_on_decimals_and_ieee_where_it_divides() {
 
 #[test]
 fn casts_change_the_type_or_fail_the_query() {
-    check("SELECT CAST(id AS DOUBLE), price::INTEGER FROM t WHERE id = 2", "2.0,2");
+    check("SELECT CAST(id AS DOUBLE), price::INTEGER FROM t WHERE id = 2", "2.0,3");
+    check(
+        "SELECT 2.50::INTEGER, -2.5::BIGINT, CAST(1.5 AS DOUBLE)::INTEGER, CAST(2.5 AS REAL)::BIGINT FROM t LIMIT 1",
+        "3,-3,2,2",
+    );
     check("SELECT CAST('12' AS BIGINT) + id FROM t WHERE id = 1", "13");
     let error = run(&stock(), "SELECT CAST(name AS INTEGER) FROM t").unwrap_err();
     assert!(error.to_string().contains("bolt"), "{error}");

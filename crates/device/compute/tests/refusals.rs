@@ -91,7 +91,7 @@ fn long_text_is_refused_before_it_is_read() {
     let refusal = refusal(&sql);
     assert!(refusal.why.contains("65536"), "{}", refusal.why);
     let many = format!("SELECT {} FROM t", vec!["1"; 10_000].join("+"));
-    assert!(self::refusal(&many).why.contains("4096 tokens"));
+    assert!(self::refusal(&many).why.contains("2048 tokens"));
 }
 
 #[test]
@@ -100,10 +100,26 @@ fn deep_nesting_is_refused_and_long_chains_are_not() {
     assert!(refusal(&deep).why.contains("nested deeper"));
     let deep = format!("SELECT {} id FROM t", "- ".repeat(500));
     assert!(refusal(&deep).why.contains("nested deeper"));
-    let chain = format!("SELECT id FROM t WHERE {}", vec!["id = 1"; 1000].join(" OR "));
+    let chain = format!("SELECT id FROM t WHERE {}", vec!["id = 1"; 500].join(" OR "));
     assert_eq!(common::csv(&object(&parts(), 2), &chain), "1");
-    let sum = format!("SELECT {} FROM t", vec!["id"; 1000].join("+"));
+    let sum = format!("SELECT {} FROM t", vec!["id"; 900].join("+"));
     assert!(refusal(&sum).why.contains("nested deeper"));
+}
+
+#[test]
+fn conditions_that_would_double_with_each_level_are_refused() {
+    let nested = format!("SELECT id FROM t WHERE id{}", " BETWEEN 0 AND 1".repeat(60));
+    assert!(refusal(&nested).why.contains("compare no conditions"));
+    let nested = format!("SELECT id FROM t WHERE id{}", " IN (true, false)".repeat(60));
+    assert!(refusal(&nested).why.contains("compare no conditions"));
+}
+
+#[test]
+fn names_of_other_objects_and_long_strings_are_refused() {
+    check("SELECT u.id FROM t", "u", 8);
+    check("SELECT id FROM t AS u(b, a)", "t", 16);
+    let long = format!("SELECT '{}' FROM t", "x".repeat(5000));
+    assert!(refusal(&long).why.contains("4096 bytes"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Values of expressions over batches of rows.
 
 mod arithmetic;
+mod cast;
 mod compare;
 mod decimal;
 mod logic;
@@ -9,11 +10,10 @@ mod pattern;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, Datum, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow_cast::cast_with_options;
 use arrow_schema::{ArrowError, DataType, Schema};
 use arrow_select::take::take;
 
-use crate::plan::{Bound, STRICT};
+use crate::plan::Bound;
 use crate::sql::ArithmeticOp;
 
 /// A value for each row, or one for all of them.
@@ -77,7 +77,7 @@ pub(crate) fn value(bound: &Bound, batch: &RecordBatch) -> Result<Value, ArrowEr
         Bound::Like { value: operand, pattern } => pattern::value(&value(operand, batch)?, pattern),
         Bound::Cast { value: operand, to } => {
             let operand = value(operand, batch)?;
-            Ok(operand.with(cast_with_options(operand.array(), to, &STRICT)?))
+            Ok(operand.with(cast::cast(operand.array(), to)?))
         }
     }
 }

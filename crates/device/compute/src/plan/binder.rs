@@ -28,6 +28,9 @@ pub(super) struct Aggregates {
 
 type Binding = Result<Bound, Refusal>;
 
+/// Longest string of a query in bytes: it may stand in each row of a batch.
+const STRING_MAX_BYTES: usize = 4096;
+
 impl Binder<'_> {
     /// Binds an expression. Behind a grouping, parts of it that are keys become columns of the groups.
     pub fn bind(&mut self, expression: &Expression) -> Binding {
@@ -40,6 +43,9 @@ impl Binder<'_> {
     fn bind_one(&mut self, expression: &Expression) -> Binding {
         match expression {
             Expression::Column(name) => self.column(name),
+            Expression::Literal(Literal::Text(text), at) if text.len() > STRING_MAX_BYTES => {
+                Err(self.text.refuse(*at, format!("a string has at most {STRING_MAX_BYTES} bytes")))
+            }
             Expression::Literal(literal, at) => {
                 let constant =
                     Constant::of(literal).ok_or_else(|| self.text.refuse(*at, "no type holds this value"));
@@ -200,7 +206,11 @@ impl Binder<'_> {
             let why = format!("{} cannot be cast to {}", sql_name(&bound.data_type()), sql_name(&to));
             return Err(self.text.refuse(at, why));
         }
-        Ok(coerced(bound, &to))
+        Ok(match coerced(bound, &to) {
+            // It has the type of the cast from now on, whatever it was written as.
+            Bound::Constant(constant) => Bound::Constant(Constant { literal: None, ..constant }),
+            other => other,
+        })
     }
 }
 

@@ -172,7 +172,14 @@ fn has_aggregate(query: &Query) -> bool {
 
 /// The keys of GROUP BY: expressions, ordinals of the SELECT list, or names that it gives.
 fn group_keys(query: &Query, rows: &mut Binder<'_>) -> Result<Vec<Bound>, Refusal> {
-    query.group_by.iter().map(|key| rows.bind(selected(query, key, rows.columns)?.unwrap_or(key))).collect()
+    let mut keys: Vec<Bound> = Vec::new();
+    for key in &query.group_by {
+        let key = rows.bind(selected(query, key, rows.columns)?.unwrap_or(key))?;
+        if !keys.iter().any(|other| other.is_same(&key)) {
+            keys.push(key);
+        }
+    }
+    Ok(keys)
 }
 
 /// The item of the SELECT list that `key` means by its ordinal or by a name that is no column.
@@ -234,17 +241,25 @@ fn order_keys(
     items: &mut Vec<Bound>,
     names: &[String],
 ) -> Result<Vec<SortKey>, Refusal> {
-    let key = |order: &OrderBy| {
+    let mut keys: Vec<SortKey> = Vec::new();
+    for order in &query.order_by {
         let item = match ordinal_or_name(query, order, names)? {
             Some(item) => item,
-            None => {
-                items.push(binder.bind(&order.expression)?);
-                items.len() - 1
-            }
+            None => item_of(binder.bind(&order.expression)?, items),
         };
-        Ok(SortKey { item, is_descending: order.is_descending, nulls_first: order.nulls_first })
-    };
-    query.order_by.iter().map(key).collect()
+        if !keys.iter().any(|other| other.item == item) {
+            keys.push(SortKey { item, is_descending: order.is_descending, nulls_first: order.nulls_first });
+        }
+    }
+    Ok(keys)
+}
+
+/// Where an expression stands among the items, which it joins unless it is there.
+fn item_of(bound: Bound, items: &mut Vec<Bound>) -> usize {
+    items.iter().position(|other| other.is_same(&bound)).unwrap_or_else(|| {
+        items.push(bound);
+        items.len() - 1
+    })
 }
 
 fn ordinal_or_name(query: &Query, order: &OrderBy, names: &[String]) -> Result<Option<usize>, Refusal> {

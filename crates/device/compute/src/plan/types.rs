@@ -5,6 +5,9 @@ use arrow_schema::{DataType, TimeUnit};
 /// Most digits of a decimal.
 pub(super) const DECIMAL_DIGITS_MAX: u8 = 38;
 
+/// Longest value of a column of one length in bytes: the library makes room for a batch of them.
+const FIXED_MAX_BYTES: i32 = 4096;
+
 /// Digits of the largest 64-bit integer.
 const INTEGER_DIGITS: u8 = 19;
 
@@ -16,9 +19,12 @@ pub(crate) fn readable(stored: &DataType) -> Option<DataType> {
         DataType::UInt64 => DataType::Decimal128(20, 0),
         DataType::Float16 => DataType::Float32,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::FixedSizeBinary(bytes) if *bytes > FIXED_MAX_BYTES => return None,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             DataType::Binary
         }
+        // Instants are kept in UTC, whatever zone they are shown in.
+        DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, Some("+00:00".into())),
         DataType::Decimal32(digits, scale) | DataType::Decimal64(digits, scale) => {
             DataType::Decimal128(*digits, *scale)
         }

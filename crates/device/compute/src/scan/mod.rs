@@ -30,6 +30,9 @@ use crate::plan::{Bound, Columns, Plan, STRICT, as_f64s};
 /// Rows that are evaluated at a time: a column of them fits in the first-level cache.
 const BATCH_ROWS: usize = 8192;
 
+/// Most parts of an object.
+const PARTS_MAX: usize = 1 << 20;
+
 /// A Parquet object whose footer was read.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -98,12 +101,21 @@ impl Table {
     }
 
     /// Those row groups in parts of at most `rows` rows.
-    pub fn parts(&self, plan: &Plan, rows: usize) -> Vec<Part> {
+    ///
+    /// # Errors
+    /// A file that says that it has more rows than one could have.
+    pub fn parts(&self, plan: &Plan, rows: usize) -> Result<Vec<Part>, QueryError> {
+        let groups = self.row_groups(plan);
+        let parts: usize =
+            groups.iter().map(|group| self.rows_of(*group).div_ceil(rows)).fold(0, usize::saturating_add);
+        if parts > PARTS_MAX {
+            return Err(QueryError::Damaged(format!("it names more rows than {PARTS_MAX} parts of {rows}")));
+        }
         let all_of = |row_group: usize| {
             let total = self.rows_of(row_group);
             (0..total).step_by(rows).map(move |skip| Part { row_group, skip, rows: rows.min(total - skip) })
         };
-        self.row_groups(plan).into_iter().flat_map(all_of).collect()
+        Ok(groups.into_iter().flat_map(all_of).collect())
     }
 
     /// Compressed bytes of column `column` in row group `row_group`.

@@ -4,6 +4,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::file::metadata::RowGroupMetaData;
 use std::sync::Arc;
 
 use super::readable_as;
@@ -28,6 +29,9 @@ pub(super) fn row_groups(plan: &Plan, metadata: &ArrowReaderMetadata) -> Vec<usi
 fn possible(filter: &Bound, plan: &Plan, metadata: &ArrowReaderMetadata) -> Option<BooleanArray> {
     let (op, place, constant) = selectivity::compared(filter)?;
     let (least, greatest) = extremes(plan, place, metadata)?;
+    if constant.as_f64().is_some_and(f64::is_nan) {
+        return None;
+    }
     let holds = |op: CompareOp, of: &ArrayRef| compared(op, of, &Bound::Constant(constant.clone()));
     match op {
         CompareOp::Less | CompareOp::LessOrEqual => holds(op, &least),
@@ -56,6 +60,14 @@ pub(super) fn extremes(
     let name = metadata.schema().fields().get(*plan.columns.get(place)?)?.name();
     let converter = StatisticsConverter::try_new(name, metadata.schema(), metadata.parquet_schema()).ok()?;
     let groups = metadata.metadata().row_groups();
+    let leaf = converter.parquet_column_index()?;
+    let is_deprecated = |group: &RowGroupMetaData| {
+        group.column(leaf).statistics().is_some_and(|statistics| statistics.is_min_max_deprecated())
+    };
+    // Old writers compared strings by signed bytes, and stated NaNs.
+    if groups.iter().any(is_deprecated) {
+        return None;
+    }
     let read_as = plan.column_types.get(place)?;
     let least = readable_as(&converter.row_group_mins(groups).ok()?, read_as).ok()?;
     let greatest = readable_as(&converter.row_group_maxes(groups).ok()?, read_as).ok()?;

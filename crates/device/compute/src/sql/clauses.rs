@@ -57,7 +57,8 @@ fn clauses(text: Text, query: &ast::Query) -> Result<Query, Refusal> {
         return Err(text.refuse(query.body.span(), "the device takes one SELECT"));
     };
     check_nothing_else(&text, query, select)?;
-    check_from(&text, select)?;
+    let tables = tables(&text, select)?;
+    let text = text.with_tables(tables);
     if select.projection.is_empty() {
         let behind = text.tokens().iter().find(|token| token.span.start > select.select_token.0.span.end);
         return Err(text.refuse_token(behind, "SELECT lists expressions".to_owned()));
@@ -102,8 +103,8 @@ fn check_nothing_else(text: &Text, query: &ast::Query, select: &ast::Select) -> 
     Err(text.refuse(query.span(), why))
 }
 
-/// Checks that FROM names one table, whatever its name: the object that the query is given.
-fn check_from(text: &Text, select: &ast::Select) -> Result<(), Refusal> {
+/// The names of the one table of FROM: the object that the query is given, whatever it is called.
+fn tables(text: &Text, select: &ast::Select) -> Result<Vec<String>, Refusal> {
     let [from] = select.from.as_slice() else {
         let second = select.from.get(1).map_or(select.span(), Spanned::span);
         return Err(text.refuse(second, "FROM names one object"));
@@ -113,6 +114,8 @@ fn check_from(text: &Text, select: &ast::Select) -> Result<(), Refusal> {
     }
     match &from.relation {
         TableFactor::Table {
+            name,
+            alias,
             args: None,
             with_hints,
             version: None,
@@ -120,21 +123,29 @@ fn check_from(text: &Text, select: &ast::Select) -> Result<(), Refusal> {
             json_path: None,
             partitions,
             ..
-        } if with_hints.is_empty() && partitions.is_empty() => Ok(()),
+        } if with_hints.is_empty()
+            && partitions.is_empty()
+            && alias.as_ref().is_none_or(|alias| alias.columns.is_empty()) =>
+        {
+            let own = name.0.last().map(|part| part.to_string().trim_matches('"').to_owned());
+            Ok(own.into_iter().chain(alias.as_ref().map(|alias| alias.name.value.clone())).collect())
+        }
         other => Err(text.refuse(other.span(), "FROM names one object")),
     }
 }
 
 fn select_item(text: &Text, item: &SelectItem) -> Result<Item, Refusal> {
     let (expr, name) = match item {
-        SelectItem::UnnamedExpr(expr) => (expr, default_name(expr)),
-        SelectItem::ExprWithAlias { expr, alias } => (expr, alias.value.clone()),
+        SelectItem::UnnamedExpr(expr) => (expr, None),
+        SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.value.clone())),
         SelectItem::Wildcard(options) if options.to_string().is_empty() => {
             return Ok(Item::All(item.span().into()));
         }
         other => return Err(text.refuse(other.span(), "the device takes expressions and `*` here")),
     };
-    Ok(Item::Column { expression: Converter::new(text).convert(expr)?, name })
+    // Converted first: this bounds how deep the expression is that is then written as its name.
+    let expression = Converter::new(text).convert(expr)?;
+    Ok(Item::Column { expression, name: name.unwrap_or_else(|| default_name(expr)) })
 }
 
 /// The name of a column for which the query has none: its expression, or the column's own name.

@@ -164,8 +164,10 @@ impl<'t> Converter<'t> {
     /// A name behind that of the table: there is one table.
     fn qualified(&self, parts: &[Ident]) -> Converted {
         match parts {
-            [_, name] => Ok(column(name)),
-            [first, ..] => Err(self.text.refuse(first.span, "fields of nested columns cannot be named")),
+            [table, name] if self.text.has_table(&table.value) => Ok(column(name)),
+            [first, ..] => Err(self
+                .text
+                .refuse(first.span, "no object of that name, and fields of nested columns cannot be named")),
             [] => Err(self.text.refuse_token(None, "a name is missing".to_owned())),
         }
     }
@@ -238,13 +240,23 @@ impl<'t> Converter<'t> {
 
     fn between(&mut self, expr: &Expr, low: &Expr, high: &Expr, negated: bool) -> Converted {
         let value = self.convert(expr)?;
+        self.check_copied(&value, expr)?;
         let low = Expression::Compare(CompareOp::GreaterOrEqual, Box::new(value.clone()), self.boxed(low)?);
         let high = Expression::Compare(CompareOp::LessOrEqual, Box::new(value), self.boxed(high)?);
         Ok(negate_if(negated, Expression::Logic(LogicOp::And, vec![low, high])))
     }
 
+    /// Refuses conditions inside of what BETWEEN and IN compare more than once: nested, they would double with each level.
+    fn check_copied(&self, value: &Expression, expr: &Expr) -> Result<(), Refusal> {
+        if value.has_condition() {
+            return Err(self.text.refuse(expr.span(), "BETWEEN and IN compare no conditions"));
+        }
+        Ok(())
+    }
+
     fn in_list(&mut self, expr: &Expr, list: &[Expr], negated: bool) -> Converted {
         let value = self.boxed(expr)?;
+        self.check_copied(&value, expr)?;
         let list = list.iter().map(|item| self.convert(item)).collect::<Result<_, _>>()?;
         Ok(negate_if(negated, Expression::In(value, list)))
     }
@@ -261,7 +273,7 @@ impl<'t> Converter<'t> {
             return Err(self.text.refuse(pattern.span(), "a pattern is a string"));
         };
         let text = match escape.map(|escape| (&escape.value, escape.span)) {
-            None => text.clone(),
+            None => text.replace('\\', "\\\\"),
             Some((ast::Value::SingleQuotedString(escape), _)) if is_char(escape) => escaped(text, escape),
             Some((_, at)) => return Err(self.text.refuse(at, "an escape is one character")),
         };
@@ -351,6 +363,24 @@ impl Expression {
             | Self::IsNull(value)
             | Self::In(value, _)
             | Self::Like(value, _) => value.position(),
+        }
+    }
+
+    /// Whether a condition stands in it.
+    pub fn has_condition(&self) -> bool {
+        match self {
+            Self::Compare(..)
+            | Self::Logic(..)
+            | Self::Not(_)
+            | Self::IsNull(_)
+            | Self::In(..)
+            | Self::Like(..) => true,
+            Self::Column(_) | Self::Literal(..) => false,
+            Self::Arithmetic(_, left, right) => left.has_condition() || right.has_condition(),
+            Self::Negate(value) | Self::Cast(value, ..) => value.has_condition(),
+            Self::Aggregate(aggregate) => {
+                aggregate.argument.as_ref().is_some_and(|argument| argument.has_condition())
+            }
         }
     }
 

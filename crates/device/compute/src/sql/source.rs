@@ -12,7 +12,7 @@ use crate::error::Refusal;
 pub(super) static DIALECT: GenericDialect = GenericDialect {};
 
 /// Most tokens of a query. A chain of operators makes a tree as deep as it is long, and dropping it recurses.
-const TOKENS_MAX: usize = 4096;
+const TOKENS_MAX: usize = 2048;
 
 /// A place in the text: line and column, both from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,8 @@ impl From<Span> for Position {
 pub(crate) struct Text {
     tokens: Arc<[TokenWithSpan]>,
     len_bytes: usize,
+    /// Names of the object: what FROM calls it, and its alias.
+    tables: Vec<String>,
 }
 
 impl Text {
@@ -53,7 +55,7 @@ impl Text {
             .map_err(|error| refusal(text_at(text, error.location), error.location.into(), error.message))?;
         let tokens: Arc<[_]> = tokens.into_iter().filter(is_significant).collect();
         match tokens.get(TOKENS_MAX) {
-            None => Ok(Self { tokens, len_bytes: text.len() }),
+            None => Ok(Self { tokens, len_bytes: text.len(), tables: Vec::new() }),
             Some(over) => {
                 let why = format!("the query has more than {TOKENS_MAX} tokens");
                 Err(refusal(over.token.to_string(), over.span.into(), why))
@@ -64,6 +66,16 @@ impl Text {
     /// Its length in bytes.
     pub fn len_bytes(&self) -> usize {
         self.len_bytes
+    }
+
+    /// The text of a query whose FROM names the object so.
+    pub fn with_tables(self, tables: Vec<String>) -> Self {
+        Self { tables, ..self }
+    }
+
+    /// Whether the object has that name.
+    pub fn has_table(&self, name: &str) -> bool {
+        self.tables.iter().any(|table| table.eq_ignore_ascii_case(name))
     }
 
     /// The tokens, without white space and comments.

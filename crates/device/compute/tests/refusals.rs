@@ -148,6 +148,18 @@ fn results_memory_and_time_are_bounded() {
 }
 
 #[test]
+fn long_string_that_a_batch_repeats_is_over_the_memory_limit() {
+    use arrow_array::{RecordBatch, StringArray};
+    let text = StringArray::from(vec!["x".repeat(100_000); 8192]);
+    let batch = RecordBatch::try_from_iter([("text", Arc::new(text) as _)]).unwrap();
+    let object = object(&batch, 8192);
+    assert!(object.len_bytes() < 1 << 20, "one string in a dictionary: {}", object.len_bytes());
+    let ended = run(&object, "SELECT max(text) FROM t WHERE text LIKE 'x%'");
+    assert!(matches!(ended, Err(QueryError::Over(Limit::Memory { .. }))), "{ended:?}");
+    assert_eq!(common::csv(&object, "SELECT count(*) FROM t GROUP BY text"), "8192");
+}
+
+#[test]
 fn cancelled_query_ends() {
     let limits = Limits::default();
     let cancellation = Cancellation::default();

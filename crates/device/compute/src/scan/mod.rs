@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::cast_with_options;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
@@ -64,11 +65,11 @@ impl Table {
     /// The table with the columns that `plan` reads as dictionaries.
     pub fn prepared(mut self, plan: &Plan) -> Result<Self, QueryError> {
         let mut fields = self.metadata.schema().fields().to_vec();
-        let is_dictionary = |read_as: &DataType| matches!(read_as, DataType::Dictionary(..));
-        let dictionaries =
-            plan.columns.iter().zip(&plan.column_types).filter(|(_, read_as)| is_dictionary(read_as));
-        for (column, read_as) in dictionaries {
-            fields[*column] = Arc::new(fields[*column].as_ref().clone().with_data_type(read_as.clone()));
+        for (column, read_as) in plan.columns.iter().zip(&plan.column_types) {
+            let field = fields[*column].as_ref();
+            if let Some(hint) = decoded_as(field.data_type(), read_as) {
+                fields[*column] = Arc::new(field.clone().with_data_type(hint));
+            }
         }
         let options = options().with_schema(Arc::new(Schema::new(fields)));
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(self.metadata.metadata()), options);
@@ -137,7 +138,7 @@ impl Table {
         for batch in self.batches(plan, part, stages.before)? {
             self.watch.check()?;
             let batch = batch.map_err(|error| self.watch.cause_of(error))?;
-            let batch = chosen(&stages.after, as_read(&batch, &plan.column_types)?)?;
+            let batch = chosen(&stages.after, as_read(&batch, &plan.column_types, &self.watch)?)?;
             if take(batch)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -192,13 +193,24 @@ impl Table {
         let roots = columns.iter().map(|place| plan.columns[*place]);
         let watch = Arc::clone(&self.watch);
         let evaluate = move |batch: RecordBatch| {
-            let selected = watch.check().and_then(|()| all_hold(&filters, &as_read(&batch, &types)?));
+            let selected = watch.check().and_then(|()| all_hold(&filters, &as_read(&batch, &types, &watch)?));
             selected.map_err(|error| ArrowError::from(watch.note_failure(error)))
         };
         Box::new(ArrowPredicateFn::new(
             ProjectionMask::roots(self.metadata.parquet_schema(), roots),
             evaluate,
         ))
+    }
+}
+
+/// The type that the library decodes a column as, if that is not what the file says. Strings are views into pages at first: a
+/// batch may repeat a long one more often than memory allows.
+fn decoded_as(stored: &DataType, read_as: &DataType) -> Option<DataType> {
+    match (stored, read_as) {
+        (_, DataType::Dictionary(..)) => Some(read_as.clone()),
+        (DataType::Utf8, _) => Some(DataType::Utf8View),
+        (DataType::Binary, _) => Some(DataType::BinaryView),
+        _ => None,
     }
 }
 
@@ -248,7 +260,8 @@ fn readable_as(column: &ArrayRef, read_as: &DataType) -> Result<ArrayRef, ArrowE
     cast_with_options(column, read_as, &STRICT)
 }
 
-fn as_read(batch: &RecordBatch, types: &[DataType]) -> Result<RecordBatch, QueryError> {
+fn as_read(batch: &RecordBatch, types: &[DataType], watch: &Watch) -> Result<RecordBatch, QueryError> {
+    watch.check_memory(batch.columns().iter().map(viewed_bytes).sum())?;
     if batch.columns().iter().zip(types).all(|(column, read_as)| column.data_type() == read_as) {
         return Ok(batch.clone());
     }
@@ -259,4 +272,14 @@ fn as_read(batch: &RecordBatch, types: &[DataType]) -> Result<RecordBatch, Query
         fields.map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true)).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+}
+
+/// Bytes of strings that a column only views.
+fn viewed_bytes(column: &ArrayRef) -> usize {
+    let len_bytes = |view: &u128| *view as u32 as usize;
+    match column.data_type() {
+        DataType::Utf8View => column.as_string_view().views().iter().map(len_bytes).sum(),
+        DataType::BinaryView => column.as_binary_view().views().iter().map(len_bytes).sum(),
+        _ => 0,
+    }
 }

@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes};
 use parquet::errors::Result;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::page_header;
+use super::page_header::{self, NoHeader};
 use crate::error::QueryError;
 use crate::limits::Watch;
 use crate::object::Object;
@@ -21,8 +21,14 @@ pub(super) struct ObjectReader {
     streams_are_pages: bool,
 }
 
-/// Bytes that a stream reads at a time: a page's header is shorter.
+/// Bytes that a stream reads at a time.
 const STEP_BYTES: u64 = 1 << 10;
+
+/// Bytes in which a page's header is looked for. It is longer than the first only with long strings in its statistics.
+const HEADER_BYTES: [u64; 3] = [256, 64 << 10, 16 << 20];
+
+/// Most bytes that the library needs for a value of a dictionary, beside those of strings.
+const VALUE_BYTES: usize = 16;
 
 impl ObjectReader {
     /// A reader of the footer.
@@ -78,20 +84,36 @@ pub(super) struct Stream {
 
 impl Stream {
     fn fill(&mut self) -> std::result::Result<(), QueryError> {
-        let left = self.reader.object.len_bytes().saturating_sub(self.at);
-        let step = left.min(STEP_BYTES);
-        self.buffer = self.reader.read(self.at, step as usize)?;
         if self.reader.streams_are_pages && self.at == self.start {
             self.check_page()?;
         }
-        self.at += step;
+        self.buffer = self.reader.read(self.at, self.step(STEP_BYTES))?;
+        self.at += self.buffer.len() as u64;
         Ok(())
     }
 
+    /// The next bytes, at most `bytes` and up to the object's end.
+    fn step(&self, bytes: u64) -> usize {
+        self.reader.object.len_bytes().saturating_sub(self.at).min(bytes) as usize
+    }
+
     fn check_page(&self) -> std::result::Result<(), QueryError> {
-        let page_bytes = page_header::uncompressed_bytes(&self.buffer)
-            .ok_or_else(|| QueryError::Damaged(format!("no page begins at byte {}", self.start)))?;
-        self.reader.watch.check_memory(page_bytes)
+        let no_page = || QueryError::Damaged(format!("no page begins at byte {}", self.start));
+        for bytes in HEADER_BYTES {
+            let head = self.reader.read(self.start, self.step(bytes))?;
+            match page_header::needs(&head) {
+                Ok(needs) => {
+                    self.reader.watch.check_memory(needs.uncompressed_bytes)?;
+                    return self
+                        .reader
+                        .watch
+                        .check_memory(needs.dictionary_values.saturating_mul(VALUE_BYTES));
+                }
+                Err(NoHeader::Cut) => {}
+                Err(NoHeader::Wrong) => break,
+            }
+        }
+        Err(no_page())
     }
 }
 

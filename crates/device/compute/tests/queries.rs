@@ -5,6 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
+use arrow_array::{ArrayRef, Decimal128Array, RecordBatch};
 use byway_compute::{Cancellation, Format, Limits, Object, Query};
 
 use common::{csv, object, parts, run};
@@ -37,6 +38,15 @@ fn comparisons_of_floats_take_zeroes_as_equal_and_nan_as_greatest() {
     check("SELECT id FROM t WHERE weight >= 'nan'", "5");
     check("SELECT id FROM t WHERE weight = 'nan'", "5");
     check("SELECT id FROM t WHERE NOT weight <= 2.25", "5");
+}
+
+#[test]
+fn average_of_decimals_is_that_of_their_sum_as_a_number() {
+    // 5.22 / 23; 522 / 2300 would end in 45.
+    let prices: Decimal128Array = (0..23).map(|row| Some(i128::from(row == 0) * 522)).collect();
+    let prices: ArrayRef = Arc::new(prices.with_precision_and_scale(15, 2).unwrap());
+    let object = object(&RecordBatch::try_from_iter([("price", prices)]).unwrap(), 30);
+    assert_eq!(csv(&object, "SELECT avg(price) FROM t"), "0.22695652173913042");
 }
 
 #[test]

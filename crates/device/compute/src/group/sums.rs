@@ -163,7 +163,7 @@ impl WholeSums {
         };
         let unit = 10_f64.powi(scale.into());
         let average =
-            |group: &WholeSum| (group.count > 0).then(|| group.sum as f64 / (group.count as f64 * unit));
+            |group: &WholeSum| (group.count > 0).then(|| group.sum as f64 / unit / group.count as f64);
         Arc::new(self.groups.iter().map(average).collect::<Float64Array>())
     }
 }

@@ -12,9 +12,10 @@ use byway_compute::{Cancellation, Format, Limits, Object, Query};
 const OBJECT: &[u8] = include_bytes!("object.parquet");
 
 /// Queries that read, filter, group and sort all kinds of columns of an object like [`OBJECT`].
-const QUERIES: [&str; 4] = [
+const QUERIES: [&str; 5] = [
     "SELECT * FROM o",
     "SELECT count(*) FROM o",
+    "SELECT name, sum(price * (1 - price)), avg(weight), max(since) FROM o WHERE id BETWEEN 2 AND 5 AND weight < 9 GROUP BY name",
     "SELECT name, sum(price), avg(weight) FROM o WHERE id > 1 AND sold IS NOT NULL GROUP BY name ORDER BY 2 DESC",
     "SELECT id, since FROM o WHERE name LIKE '%o%' OR weight BETWEEN 0 AND 2 ORDER BY since LIMIT 3",
 ];

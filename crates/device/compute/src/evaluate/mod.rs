@@ -57,8 +57,13 @@ impl Value {
     }
 }
 
-/// The value of `bound` over the rows of `batch`.
+/// The value of `bound` over the rows of `batch`, of the type that `bound` says.
 pub(crate) fn value(bound: &Bound, batch: &RecordBatch) -> Result<Value, ArrowError> {
+    Ok(decimal::widened(narrow_value(bound, batch)?, bound))
+}
+
+/// The same, where decimals may have 64 bits in place of 128.
+pub(crate) fn narrow_value(bound: &Bound, batch: &RecordBatch) -> Result<Value, ArrowError> {
     match bound {
         Bound::Column { index, .. } => Ok(Value::Rows(Arc::clone(batch.column(*index)))),
         Bound::Constant(constant) => Ok(Value::One(Arc::clone(&constant.value))),
@@ -66,12 +71,24 @@ pub(crate) fn value(bound: &Bound, batch: &RecordBatch) -> Result<Value, ArrowEr
             let operand = value(operand, batch)?;
             Ok(operand.with(arrow_arith::numeric::neg(operand.array())?))
         }
-        Bound::Arithmetic { op, operands, .. } => arithmetic::value(*op, &both(operands, batch)?),
-        Bound::Compare { op, operands } => compare::value(*op, &both(operands, batch)?),
+        Bound::Arithmetic { op, operands, data_type } => {
+            let values = both(operands, batch)?;
+            match decimal::in_64_bits(*op, &values, data_type) {
+                Some(result) => Ok(Value::Rows(result)),
+                None => arithmetic::value(*op, &wide(operands, values)),
+            }
+        }
+        Bound::Compare { op, operands } => {
+            let values = both(operands, batch)?;
+            match decimal::comparable(&values) {
+                Some(narrow) => compare::value(*op, &narrow),
+                None => compare::value(*op, &wide(operands, values)),
+            }
+        }
         Bound::Logic { op, operands } => logic::chain(*op, operands, batch),
         Bound::Not(operand) => logic::not(&value(operand, batch)?),
         Bound::IsNull(operand) => {
-            let operand = value(operand, batch)?;
+            let operand = narrow_value(operand, batch)?;
             Ok(operand.with(Arc::new(arrow_arith::boolean::is_null(operand.array())?)))
         }
         Bound::Like { value: operand, pattern } => pattern::value(&value(operand, batch)?, pattern),
@@ -83,7 +100,11 @@ pub(crate) fn value(bound: &Bound, batch: &RecordBatch) -> Result<Value, ArrowEr
 }
 
 fn both(operands: &[Bound; 2], batch: &RecordBatch) -> Result<[Value; 2], ArrowError> {
-    Ok([value(&operands[0], batch)?, value(&operands[1], batch)?])
+    Ok([narrow_value(&operands[0], batch)?, narrow_value(&operands[1], batch)?])
+}
+
+fn wide(operands: &[Bound; 2], [left, right]: [Value; 2]) -> [Value; 2] {
+    [decimal::widened(left, &operands[0]), decimal::widened(right, &operands[1])]
 }
 
 /// The value of an expression of constants: an array of one element.

@@ -43,7 +43,7 @@ impl Groups {
         };
         let keys: Vec<_> = self.plan.keys.iter().map(values).collect::<Result<_, _>>()?;
         self.keys.assign(&keys, rows, &mut self.of_row)?;
-        self.states.add(&self.of_row, self.keys.len(), values)
+        self.states.add(&self.of_row, self.keys.len(), batch)
     }
 
     /// Adds the groups of `other`, whose rows come behind those of this.

@@ -1,10 +1,11 @@
 //! What all aggregate functions of a query keep: calls that keep the same share it.
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 
 use super::accumulator::{Accumulator, Give, accumulator};
 use crate::error::QueryError;
+use crate::evaluate;
 use crate::plan::{AggregateCall, Bound};
 use crate::sql::AggregateFunction;
 
@@ -43,6 +44,17 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// The values of an argument. Sums take decimals of 64 bits, and counts anything.
+    fn value(self, argument: &Bound, batch: &RecordBatch) -> Result<ArrayRef, QueryError> {
+        let value = match self {
+            Self::Count | Self::Sum => evaluate::narrow_value(argument, batch)?,
+            Self::Least | Self::Greatest => evaluate::value(argument, batch)?,
+        };
+        Ok(value.into_rows(batch.num_rows())?)
+    }
+}
+
 impl States {
     pub fn new(calls: &[AggregateCall]) -> Self {
         let mut states = Self { states: Vec::new(), calls: Vec::new() };
@@ -65,15 +77,11 @@ impl States {
         })
     }
 
-    /// Adds a row to each group of `of_row`, of which there are `groups`, with the values that `values` gives of arguments.
-    pub fn add(
-        &mut self,
-        of_row: &[u32],
-        groups: usize,
-        values: impl Fn(&Bound) -> Result<ArrayRef, QueryError>,
-    ) -> Result<(), QueryError> {
+    /// Adds the rows of `batch` to the groups of `of_row`, of which there are `groups`.
+    pub fn add(&mut self, of_row: &[u32], groups: usize, batch: &RecordBatch) -> Result<(), QueryError> {
         for state in &mut self.states {
-            let argument = state.argument.as_ref().map(&values).transpose()?;
+            let argument =
+                state.argument.as_ref().map(|argument| state.kind.value(argument, batch)).transpose()?;
             state.accumulator.add(of_row, groups, argument.as_ref())?;
         }
         Ok(())

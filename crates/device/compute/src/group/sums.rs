@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal128Type, Float64Type, Int32Type, Int64Type};
+use arrow_array::types::{Decimal64Type, Decimal128Type, Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Decimal128Array, Float64Array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
@@ -175,6 +175,7 @@ impl Accumulator for WholeSums {
         match values.data_type() {
             DataType::Int32 => self.add_all::<Int32Type>(of_row, values),
             DataType::Int64 => self.add_all::<Int64Type>(of_row, values),
+            DataType::Decimal64(..) => self.add_all::<Decimal64Type>(of_row, values),
             _ => self.add_all::<Decimal128Type>(of_row, values),
         }
         self.check()

@@ -136,6 +136,19 @@ impl Plan {
         all
     }
 
+    /// Columns, by their place, that more than filters read.
+    pub fn read_behind_filters(&self) -> BTreeSet<usize> {
+        let mut read = BTreeSet::new();
+        match &self.grouping {
+            None => self.items.iter().for_each(|item| item.note_columns(&mut read)),
+            Some(grouping) => {
+                let arguments = grouping.calls.iter().filter_map(|call| call.argument.as_ref());
+                grouping.keys.iter().chain(arguments).for_each(|bound| bound.note_columns(&mut read));
+            }
+        }
+        read
+    }
+
     /// How many columns the result has.
     pub fn width(&self) -> usize {
         self.schema.fields().len()

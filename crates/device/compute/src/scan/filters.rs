@@ -53,6 +53,16 @@ impl Stages {
     }
 }
 
+/// A plan's conditions by the columns that they read, those that leave the fewest rows first.
+pub(super) fn ordered(
+    plan: &Plan,
+    extremes: impl Fn(usize) -> Option<(f64, f64)>,
+) -> Vec<(BTreeSet<usize>, Vec<Bound>)> {
+    let mut groups = groups(plan, extremes);
+    groups.sort_by(|one, other| one.selectivity.total_cmp(&other.selectivity));
+    groups.into_iter().map(|group| (group.columns, group.filters)).collect()
+}
+
 /// The part of the rows that all conditions of a plan hold for, as if those on different columns knew nothing of each other.
 pub(super) fn selectivity(plan: &Plan, extremes: impl Fn(usize) -> Option<(f64, f64)>) -> f64 {
     groups(plan, extremes).iter().map(|group| group.selectivity).product()

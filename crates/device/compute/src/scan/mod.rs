@@ -1,5 +1,6 @@
 //! Reading a Parquet object: which row groups, columns and rows of it a plan needs.
 
+mod direct;
 mod filters;
 mod page_header;
 mod pruning;
@@ -20,6 +21,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder, RowFilter, RowSelection, RowSelector,
 };
 
+use self::direct::Direct;
 use self::filters::Stages;
 use self::reader::ObjectReader;
 use crate::error::QueryError;
@@ -134,6 +136,9 @@ impl Table {
         part: Part,
         mut take: impl FnMut(RecordBatch) -> Result<ControlFlow<()>, QueryError>,
     ) -> Result<ControlFlow<()>, QueryError> {
+        if let Some(direct) = Direct::new(self, plan, part) {
+            return direct.scan(part, take);
+        }
         let stages = Stages::new(plan, |place| self.extremes_of(plan, place));
         for batch in self.batches(plan, part, stages.before)? {
             self.watch.check()?;

@@ -3,13 +3,50 @@
 //! A page's header is a struct of Thrift's compact protocol (Parquet format, `PageHeader`). Writers state each field once, in
 //! ascending order; the library takes the last of several. So anything else is refused.
 
-/// What a page says that it needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct PageNeeds {
+/// What the header of a page says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PageHeader {
+    /// Bytes of the header itself.
+    pub header_bytes: usize,
+    /// Bytes of the page as it is stored.
+    pub stored_bytes: usize,
     /// Bytes without compression.
     pub uncompressed_bytes: usize,
+    pub kind: PageKind,
+}
+
+/// What a page holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageKind {
     /// Values of a dictionary: the library makes room for all of them.
-    pub dictionary_values: usize,
+    Dictionary { values: usize, encoding: Encoding },
+    /// Rows, compressed with their levels.
+    Data { rows: usize, encoding: Encoding, levels: Encoding },
+    /// Rows behind levels that are not compressed.
+    DataV2 { rows: usize, encoding: Encoding, level_bytes: usize, is_compressed: bool },
+    /// What no reader needs.
+    Other,
+}
+
+/// How values are written (Parquet format, `Encoding`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Encoding(usize);
+
+impl Encoding {
+    pub const PLAIN: Self = Self(0);
+    pub const PLAIN_DICTIONARY: Self = Self(2);
+    pub const RLE: Self = Self(3);
+    pub const RLE_DICTIONARY: Self = Self(8);
+}
+
+impl PageHeader {
+    /// Values of a dictionary, if the page is one.
+    pub fn dictionary_values(&self) -> usize {
+        match self.kind {
+            PageKind::Dictionary { values, .. } => values,
+            _ => 0,
+        }
+    }
 }
 
 /// Why there is no header.
@@ -26,24 +63,68 @@ type Parsed<T> = Result<T, NoHeader>;
 /// Deepest nesting of a header.
 const DEPTH_MAX: u8 = 8;
 
-/// Fields of `PageHeader` and of `DictionaryPageHeader`.
+/// Fields of `PageHeader`.
+const TYPE: i16 = 1;
 const UNCOMPRESSED_PAGE_SIZE: i16 = 2;
+const COMPRESSED_PAGE_SIZE: i16 = 3;
+const DATA_PAGE_HEADER: i16 = 5;
 const DICTIONARY_PAGE_HEADER: i16 = 7;
-const NUM_VALUES: i16 = 1;
+const DATA_PAGE_HEADER_V2: i16 = 8;
+
+/// Fields of a header of a kind of page that are read, by number; an absent one is `None`.
+type Fields = [Option<usize>; 8];
 
 /// Reads the header that `head` begins with.
-pub(super) fn needs(head: &[u8]) -> Parsed<PageNeeds> {
+pub(super) fn read(head: &[u8]) -> Parsed<PageHeader> {
     let mut cursor = Cursor { rest: head };
-    let mut needs = PageNeeds::default();
+    let (mut page, mut data, mut dictionary, mut data_v2) = (Fields::default(), None, None, None);
     cursor.fields(|cursor, field, kind| match (field, kind) {
-        (UNCOMPRESSED_PAGE_SIZE, Kind::INTEGER) => cursor.size().map(|size| needs.uncompressed_bytes = size),
-        (DICTIONARY_PAGE_HEADER, Kind::STRUCT) => cursor.fields(|cursor, field, kind| match (field, kind) {
-            (NUM_VALUES, Kind::INTEGER) => cursor.size().map(|size| needs.dictionary_values = size),
-            _ => cursor.skip(kind, 0),
-        }),
-        _ => cursor.skip(kind, 0),
+        (DATA_PAGE_HEADER, Kind::STRUCT) => cursor.numbers().map(|fields| data = Some(fields)),
+        (DICTIONARY_PAGE_HEADER, Kind::STRUCT) => cursor.numbers().map(|fields| dictionary = Some(fields)),
+        (DATA_PAGE_HEADER_V2, Kind::STRUCT) => cursor.numbers().map(|fields| data_v2 = Some(fields)),
+        _ => cursor.number(&mut page, field, kind),
     })?;
-    Ok(needs)
+    let kind = match (needed(&page, TYPE)?, data, dictionary, data_v2) {
+        (0, Some(fields), ..) => data_kind(&fields)?,
+        (2, _, Some(fields), _) => dictionary_kind(&fields)?,
+        (3, .., Some(fields)) => data_v2_kind(&fields)?,
+        (0 | 2 | 3, ..) => return Err(NoHeader::Wrong),
+        _ => PageKind::Other,
+    };
+    Ok(PageHeader {
+        header_bytes: head.len() - cursor.rest.len(),
+        stored_bytes: needed(&page, COMPRESSED_PAGE_SIZE)?,
+        uncompressed_bytes: needed(&page, UNCOMPRESSED_PAGE_SIZE)?,
+        kind,
+    })
+}
+
+fn needed(fields: &Fields, field: i16) -> Parsed<usize> {
+    fields.get(field as usize - 1).copied().flatten().ok_or(NoHeader::Wrong)
+}
+
+/// `DataPageHeader`.
+fn data_kind(fields: &Fields) -> Parsed<PageKind> {
+    let encoding = |field| needed(fields, field).map(Encoding);
+    Ok(PageKind::Data { rows: needed(fields, 1)?, encoding: encoding(2)?, levels: encoding(3)? })
+}
+
+/// `DictionaryPageHeader`.
+fn dictionary_kind(fields: &Fields) -> Parsed<PageKind> {
+    Ok(PageKind::Dictionary { values: needed(fields, 1)?, encoding: Encoding(needed(fields, 2)?) })
+}
+
+/// `DataPageHeaderV2`. The columns are flat: a row is a value, and levels of repetition have no bytes.
+fn data_v2_kind(fields: &Fields) -> Parsed<PageKind> {
+    if needed(fields, 6)? != 0 {
+        return Err(NoHeader::Wrong);
+    }
+    Ok(PageKind::DataV2 {
+        rows: needed(fields, 1)?,
+        encoding: Encoding(needed(fields, 4)?),
+        level_bytes: needed(fields, 5)?,
+        is_compressed: fields[6] != Some(0),
+    })
 }
 
 /// A type of the compact protocol.
@@ -94,11 +175,29 @@ impl Cursor<'_> {
         Err(NoHeader::Wrong)
     }
 
-    /// A 32-bit integer that is not negative.
-    fn size(&mut self) -> Parsed<usize> {
+    /// A 32-bit integer, `None` where it is negative.
+    fn integer(&mut self) -> Parsed<Option<usize>> {
         let zigzag = u32::try_from(self.varint()?).map_err(|_| NoHeader::Wrong)?;
         let value = (zigzag >> 1) as i32 ^ -((zigzag & 1) as i32);
-        usize::try_from(value).map_err(|_| NoHeader::Wrong)
+        Ok(usize::try_from(value).ok())
+    }
+
+    /// The numbers and truth values of a struct whose other fields are skipped.
+    fn numbers(&mut self) -> Parsed<Fields> {
+        let mut fields = Fields::default();
+        self.fields(|cursor, field, kind| cursor.number(&mut fields, field, kind))?;
+        Ok(fields)
+    }
+
+    /// Reads one field into `fields`, or skips it where it is no number of theirs.
+    fn number(&mut self, fields: &mut Fields, field: i16, kind: Kind) -> Parsed<()> {
+        let place = usize::try_from(field - 1).ok().and_then(|place| fields.get_mut(place));
+        match (place, kind) {
+            (Some(place), Kind::INTEGER) => *place = self.integer()?,
+            (Some(place), Kind::TRUE | Kind::FALSE) => *place = Some(usize::from(kind == Kind::TRUE)),
+            _ => self.skip(kind, 0)?,
+        }
+        Ok(())
     }
 
     /// Gives each field of a struct to `read`, up to the struct's end.
@@ -165,7 +264,11 @@ mod tests {
 
     #[test]
     fn data_page_needs_its_size() {
-        assert_eq!(needs(&DATA), Ok(PageNeeds { uncompressed_bytes: 8192, dictionary_values: 0 }));
+        let kind = PageKind::Data { rows: 10, encoding: Encoding::PLAIN, levels: Encoding::RLE };
+        assert_eq!(
+            read(&DATA),
+            Ok(PageHeader { header_bytes: 17, stored_bytes: 8, uncompressed_bytes: 8192, kind })
+        );
     }
 
     #[test]
@@ -174,16 +277,13 @@ mod tests {
             0x15, 0x04, 0x15, 0x10, 0x15, 0x10, 0x4c, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, 0x00, 0x00,
             0x00,
         ];
-        assert_eq!(
-            needs(&head),
-            Ok(PageNeeds { uncompressed_bytes: 8, dictionary_values: i32::MAX as usize })
-        );
+        assert_eq!(read(&head).map(|header| header.dictionary_values()), Ok(i32::MAX as usize));
     }
 
     #[test]
     fn header_that_ends_anywhere_is_cut() {
         for end in 0..DATA.len() {
-            assert_eq!(needs(&DATA[..end]), Err(NoHeader::Cut), "{end}");
+            assert_eq!(read(&DATA[..end]), Err(NoHeader::Cut), "{end}");
         }
     }
 
@@ -191,8 +291,8 @@ mod tests {
     fn field_that_is_repeated_or_negative_is_refused() {
         // Behind the third field the second again, by its number.
         let repeated = [0x15, 0x04, 0x15, 0x10, 0x15, 0x10, 0x05, 0x04, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x00];
-        assert_eq!(needs(&repeated), Err(NoHeader::Wrong));
-        assert_eq!(needs(&[0x15, 0x04, 0x15, 0x01, 0x15, 0x10, 0x00]), Err(NoHeader::Wrong));
-        assert_eq!(needs(&[0x1f, 0x00]), Err(NoHeader::Wrong));
+        assert_eq!(read(&repeated), Err(NoHeader::Wrong));
+        assert_eq!(read(&[0x15, 0x04, 0x15, 0x01, 0x15, 0x10, 0x00]), Err(NoHeader::Wrong));
+        assert_eq!(read(&[0x1f, 0x00]), Err(NoHeader::Wrong));
     }
 }

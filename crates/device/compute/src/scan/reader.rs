@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes};
 use parquet::errors::Result;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::page_header::{self, NoHeader};
+use super::page_header::{self, NoHeader, PageHeader};
 use crate::error::QueryError;
 use crate::limits::Watch;
 use crate::object::Object;
@@ -41,7 +41,25 @@ impl ObjectReader {
         Self { streams_are_pages: true, ..self.clone() }
     }
 
-    fn read(&self, start: u64, len_bytes: usize) -> std::result::Result<Bytes, QueryError> {
+    /// The header of the page at `start`, which needs no more memory than a query may take.
+    pub fn page_header(&self, start: u64) -> std::result::Result<PageHeader, QueryError> {
+        for bytes in HEADER_BYTES {
+            let left = self.object.len_bytes().saturating_sub(start);
+            match page_header::read(&self.read(start, left.min(bytes) as usize)?) {
+                Ok(header) => {
+                    self.watch.check_memory(header.uncompressed_bytes)?;
+                    self.watch.check_memory(header.dictionary_values().saturating_mul(VALUE_BYTES))?;
+                    return Ok(header);
+                }
+                Err(NoHeader::Cut) => {}
+                Err(NoHeader::Wrong) => break,
+            }
+        }
+        Err(QueryError::Damaged(format!("no page begins at byte {start}")))
+    }
+
+    /// Bytes of the object.
+    pub fn read(&self, start: u64, len_bytes: usize) -> std::result::Result<Bytes, QueryError> {
         self.watch.check()?;
         self.watch.check_memory(len_bytes)?;
         let end = start.checked_add(len_bytes as u64).filter(|end| *end <= self.object.len_bytes());
@@ -98,22 +116,7 @@ impl Stream {
     }
 
     fn check_page(&self) -> std::result::Result<(), QueryError> {
-        let no_page = || QueryError::Damaged(format!("no page begins at byte {}", self.start));
-        for bytes in HEADER_BYTES {
-            let head = self.reader.read(self.start, self.step(bytes))?;
-            match page_header::needs(&head) {
-                Ok(needs) => {
-                    self.reader.watch.check_memory(needs.uncompressed_bytes)?;
-                    return self
-                        .reader
-                        .watch
-                        .check_memory(needs.dictionary_values.saturating_mul(VALUE_BYTES));
-                }
-                Err(NoHeader::Cut) => {}
-                Err(NoHeader::Wrong) => break,
-            }
-        }
-        Err(no_page())
+        self.reader.page_header(self.start).map(drop)
     }
 }
 

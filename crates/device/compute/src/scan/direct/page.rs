@@ -1,0 +1,180 @@
+//! Pages without compression, in memory that is used again.
+
+use std::ops::Range;
+
+use parquet::basic::Compression;
+
+use super::super::page_header::{Encoding, PageHeader, PageKind};
+use super::super::reader::ObjectReader;
+use super::hybrid::Runs;
+use crate::error::QueryError;
+
+/// How the pages of a column are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codec {
+    None,
+    Snappy,
+    Zstd,
+}
+
+impl Codec {
+    /// The codec; `None` for one that the library alone reads.
+    pub fn of(compression: Compression) -> Option<Self> {
+        match compression {
+            Compression::UNCOMPRESSED => Some(Self::None),
+            Compression::SNAPPY => Some(Self::Snappy),
+            Compression::ZSTD(_) => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// How the values of a page are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Values {
+    Plain,
+    Codes,
+}
+
+/// Where the parts of a page of rows are in its bytes.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub values: Values,
+    /// Whether a row has a value, where it may have none.
+    pub levels: Option<Runs>,
+    pub bytes: Range<usize>,
+}
+
+fn damaged(why: &str) -> QueryError {
+    QueryError::Damaged(why.to_owned())
+}
+
+/// Reads pages into one buffer.
+pub(super) struct PageReader {
+    reader: ObjectReader,
+    codec: Codec,
+    is_optional: bool,
+    /// Longest page so far: what is behind the page at hand is left of longer ones.
+    buffer: Vec<u8>,
+    len_bytes: usize,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl PageReader {
+    pub fn new(reader: ObjectReader, codec: Codec, is_optional: bool) -> Self {
+        Self { reader, codec, is_optional, buffer: Vec::new(), len_bytes: 0, zstd: None }
+    }
+
+    /// The page that was read last.
+    pub fn page(&self) -> &[u8] {
+        &self.buffer[..self.len_bytes]
+    }
+
+    /// The header of the page at `start`.
+    pub fn header(&self, start: u64) -> Result<PageHeader, QueryError> {
+        self.reader.page_header(start)
+    }
+
+    /// Reads the values of a dictionary.
+    pub fn read_dictionary(&mut self, start: u64, header: &PageHeader) -> Result<(), QueryError> {
+        self.read(start, header, 0, true)
+    }
+
+    /// Reads a page of rows.
+    pub fn read_rows(&mut self, start: u64, header: &PageHeader) -> Result<Parts, QueryError> {
+        match header.kind {
+            PageKind::Data { encoding, levels, .. } => {
+                self.read(start, header, 0, true)?;
+                let levels = self.is_optional.then(|| self.levels_in_front(levels)).transpose()?;
+                let begin = levels.as_ref().map_or(0, |levels| levels.end);
+                self.parts(encoding, levels, begin)
+            }
+            PageKind::DataV2 { encoding, level_bytes, is_compressed, .. } => {
+                self.read(start, header, level_bytes, is_compressed)?;
+                self.parts(encoding, self.is_optional.then_some(0..level_bytes), level_bytes)
+            }
+            PageKind::Dictionary { .. } | PageKind::Other => Err(damaged("a page of rows is none")),
+        }
+    }
+
+    /// Levels that begin with their length.
+    fn levels_in_front(&self, encoding: Encoding) -> Result<Range<usize>, QueryError> {
+        const LENGTH_BYTES: usize = 4;
+        let length = self.page().first_chunk::<LENGTH_BYTES>().filter(|_| encoding == Encoding::RLE);
+        let length = u32::from_le_bytes(*length.ok_or_else(|| damaged("a page has no levels"))?);
+        let levels = LENGTH_BYTES..LENGTH_BYTES.saturating_add(length as usize);
+        if levels.end > self.len_bytes {
+            return Err(damaged("levels are longer than their page"));
+        }
+        Ok(levels)
+    }
+
+    fn parts(
+        &self,
+        encoding: Encoding,
+        levels: Option<Range<usize>>,
+        begin: usize,
+    ) -> Result<Parts, QueryError> {
+        let values = match encoding {
+            Encoding::PLAIN => Values::Plain,
+            Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY => Values::Codes,
+            _ => return Err(damaged("a page is not written as the footer says")),
+        };
+        let levels = levels.map(|bytes| Runs::new(1, bytes)).transpose()?;
+        Ok(Parts { values, levels, bytes: begin..self.len_bytes })
+    }
+
+    /// Reads a page whose first `plain_bytes` are not compressed.
+    fn read(
+        &mut self,
+        start: u64,
+        header: &PageHeader,
+        plain_bytes: usize,
+        is_compressed: bool,
+    ) -> Result<(), QueryError> {
+        let stored = self.reader.read(start + header.header_bytes as u64, header.stored_bytes)?;
+        let cut = || damaged("levels are longer than their page");
+        let (plain, compressed) = stored.split_at_checked(plain_bytes).ok_or_else(cut)?;
+        let bytes = header.uncompressed_bytes.checked_sub(plain_bytes).ok_or_else(cut)?;
+        self.len_bytes = header.uncompressed_bytes;
+        if self.buffer.len() < self.len_bytes {
+            self.buffer.resize(self.len_bytes, 0);
+        }
+        self.buffer[..plain_bytes].copy_from_slice(plain);
+        let codec = if is_compressed { self.codec } else { Codec::None };
+        if self.decompress(codec, compressed, plain_bytes..self.len_bytes)? != bytes {
+            return Err(damaged("a page has not the length that it states"));
+        }
+        Ok(())
+    }
+
+    /// Decompresses to `into` of the buffer, and gives how many bytes that was.
+    fn decompress(
+        &mut self,
+        codec: Codec,
+        compressed: &[u8],
+        into: Range<usize>,
+    ) -> Result<usize, QueryError> {
+        let into = &mut self.buffer[into];
+        match codec {
+            _ if compressed.is_empty() => Ok(0),
+            Codec::None => {
+                let bytes = compressed.len().min(into.len());
+                into[..bytes].copy_from_slice(&compressed[..bytes]);
+                Ok(compressed.len())
+            }
+            Codec::Snappy => snap::raw::Decoder::new().decompress(compressed, into).map_err(undone),
+            Codec::Zstd => {
+                let decoder = match &mut self.zstd {
+                    Some(decoder) => decoder,
+                    none => none.insert(zstd::bulk::Decompressor::new().map_err(undone)?),
+                };
+                decoder.decompress_to_buffer(compressed, into).map_err(undone)
+            }
+        }
+    }
+}
+
+fn undone(error: impl std::fmt::Display) -> QueryError {
+    QueryError::Damaged(error.to_string())
+}

@@ -1,0 +1,88 @@
+//! Which rows of a batch are left.
+
+use arrow_array::{Array, BooleanArray};
+
+/// Rows of a batch, ascending.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    /// Rows of the batch.
+    all: usize,
+    /// Those that are left; all of them before the first choice.
+    chosen: Option<Vec<u32>>,
+    /// A list to be used again.
+    spare: Vec<u32>,
+}
+
+impl Selection {
+    /// Selects all of `rows` rows.
+    pub fn reset(&mut self, rows: usize) {
+        self.all = rows;
+        if let Some(chosen) = self.chosen.take() {
+            self.spare = chosen;
+        }
+    }
+
+    /// How many rows are left.
+    pub fn len(&self) -> usize {
+        self.chosen.as_ref().map_or(self.all, Vec::len)
+    }
+
+    /// The rows that are left; `None` for all.
+    pub fn rows(&self) -> Option<&[u32]> {
+        self.chosen.as_deref()
+    }
+
+    /// Keeps rows for whose code `holds` is true.
+    pub fn keep_coded(&mut self, codes: &[u32], holds: &[bool]) {
+        let is_kept = |row: u32| holds[codes[row as usize] as usize];
+        match &mut self.chosen {
+            None => {
+                let mut rows = std::mem::take(&mut self.spare);
+                rows.resize(rows.len().max(codes.len()), 0);
+                let mut kept = 0;
+                for (row, code) in codes.iter().enumerate() {
+                    rows[kept] = row as u32;
+                    kept += usize::from(holds[*code as usize]);
+                }
+                self.choose(rows, kept);
+            }
+            Some(rows) => keep(rows, |_, row| is_kept(row)),
+        }
+    }
+
+    /// Keeps rows of those left for which `holds` is true.
+    pub fn keep_where(&mut self, holds: &BooleanArray) {
+        let is_kept = |at: usize| holds.value(at) && holds.is_valid(at);
+        match &mut self.chosen {
+            None if holds.true_count() == self.all => {}
+            None => {
+                let mut rows = std::mem::take(&mut self.spare);
+                rows.clear();
+                rows.extend((0..self.all as u32).filter(|row| is_kept(*row as usize)));
+                let kept = rows.len();
+                self.choose(rows, kept);
+            }
+            Some(rows) => keep(rows, |at, _| is_kept(at)),
+        }
+    }
+
+    fn choose(&mut self, mut rows: Vec<u32>, kept: usize) {
+        rows.truncate(kept);
+        if kept == self.all {
+            self.spare = rows;
+        } else {
+            self.chosen = Some(rows);
+        }
+    }
+}
+
+/// Keeps entries by their place and value, without a branch for each.
+fn keep(rows: &mut Vec<u32>, is_kept: impl Fn(usize, u32) -> bool) {
+    let mut kept = 0;
+    for at in 0..rows.len() {
+        let row = rows[at];
+        rows[kept] = row;
+        kept += usize::from(is_kept(at, row));
+    }
+    rows.truncate(kept);
+}

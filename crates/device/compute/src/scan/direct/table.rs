@@ -1,0 +1,179 @@
+//! Values of a dictionary, or of a page that is written without one.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, Date32Array, Decimal64Array, Float32Array, Float64Array, Int32Array, Int64Array,
+    StringArray, TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray,
+};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, TimeUnit};
+use parquet::basic::Type as Physical;
+
+use crate::error::QueryError;
+
+/// How a value is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stored {
+    Int32,
+    Int64,
+    /// 32 bits of a decimal, which is read as 64.
+    Int32OfDecimal,
+    Float,
+    Double,
+    Text,
+}
+
+impl Stored {
+    /// How values of `read_as` are stored in a column of type `physical`; `None` where the library alone reads them.
+    pub fn of(physical: Physical, read_as: &DataType) -> Option<Self> {
+        Some(match (physical, read_as) {
+            (Physical::INT32, DataType::Int32 | DataType::Date32) => Self::Int32,
+            (Physical::INT32, DataType::Decimal64(..)) => Self::Int32OfDecimal,
+            (
+                Physical::INT64,
+                DataType::Int64
+                | DataType::Decimal64(..)
+                | DataType::Timestamp(TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond, _),
+            ) => Self::Int64,
+            (Physical::FLOAT, DataType::Float32) => Self::Float,
+            (Physical::DOUBLE, DataType::Float64) => Self::Double,
+            (Physical::BYTE_ARRAY, DataType::Dictionary(..)) => Self::Text,
+            _ => return None,
+        })
+    }
+}
+
+/// Values by their place.
+#[derive(Debug)]
+pub(super) enum Table {
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+    Decimal(Vec<i64>),
+    Float(Vec<f32>),
+    Double(Vec<f64>),
+    Text(Arc<StringArray>),
+}
+
+fn damaged(why: &str) -> QueryError {
+    QueryError::Damaged(why.to_owned())
+}
+
+impl Table {
+    /// A table for values that are stored so.
+    pub fn empty(stored: Stored) -> Self {
+        match stored {
+            Stored::Int32 => Self::Int32(Vec::new()),
+            Stored::Int64 => Self::Int64(Vec::new()),
+            Stored::Int32OfDecimal => Self::Decimal(Vec::new()),
+            Stored::Float => Self::Float(Vec::new()),
+            Stored::Double => Self::Double(Vec::new()),
+            Stored::Text => Self::Text(Arc::new(StringArray::new_null(0))),
+        }
+    }
+
+    /// Takes the values of `bytes`, which are plain: `count` of them, or as many as there are.
+    pub fn read(&mut self, bytes: &[u8], count: Option<usize>) -> Result<(), QueryError> {
+        let (read, all) = match self {
+            Self::Int32(values) => numbers(values, bytes, i32::from_le_bytes),
+            Self::Int64(values) => numbers(values, bytes, i64::from_le_bytes),
+            Self::Decimal(values) => numbers(values, bytes, |bytes| i64::from(i32::from_le_bytes(bytes))),
+            Self::Float(values) => numbers(values, bytes, f32::from_le_bytes),
+            Self::Double(values) => numbers(values, bytes, f64::from_le_bytes),
+            Self::Text(values) => {
+                *values = Arc::new(strings(bytes)?);
+                (values.len(), true)
+            }
+        };
+        if count.is_some_and(|count| read != count) || !all {
+            return Err(damaged("a page has not the values that it states"));
+        }
+        Ok(())
+    }
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Int32(values) => values.len(),
+            Self::Int64(values) | Self::Decimal(values) => values.len(),
+            Self::Float(values) => values.len(),
+            Self::Double(values) => values.len(),
+            Self::Text(values) => values.len(),
+        }
+    }
+
+    /// The values, if they are numbers of this type.
+    pub fn numbers<N: 'static>(&self) -> Option<&[N]> {
+        let values: &dyn Any = match self {
+            Self::Int32(values) => values,
+            Self::Int64(values) | Self::Decimal(values) => values,
+            Self::Float(values) => values,
+            Self::Double(values) => values,
+            Self::Text(_) => return None,
+        };
+        values.downcast_ref::<Vec<N>>().map(Vec::as_slice)
+    }
+
+    /// The values as an array of `data_type`.
+    pub fn array(&self, data_type: &DataType) -> ArrayRef {
+        match self {
+            Self::Text(values) => Arc::clone(values) as ArrayRef,
+            Self::Float(values) => Arc::new(Float32Array::from(values.clone())),
+            Self::Double(values) => Arc::new(Float64Array::from(values.clone())),
+            Self::Int32(values) if *data_type == DataType::Date32 => {
+                Arc::new(Date32Array::from(values.clone()))
+            }
+            Self::Int32(values) => Arc::new(Int32Array::from(values.clone())),
+            Self::Int64(values) | Self::Decimal(values) => wide(values.clone(), data_type),
+        }
+    }
+}
+
+fn wide(values: Vec<i64>, data_type: &DataType) -> ArrayRef {
+    let of = data_type.clone();
+    match data_type {
+        DataType::Decimal64(..) => Arc::new(Decimal64Array::from(values).with_data_type(of)),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            Arc::new(TimestampMillisecondArray::from(values).with_data_type(of))
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            Arc::new(TimestampMicrosecondArray::from(values).with_data_type(of))
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            Arc::new(TimestampNanosecondArray::from(values).with_data_type(of))
+        }
+        _ => Arc::new(Int64Array::from(values)),
+    }
+}
+
+/// Reads numbers of `BYTES` bytes: how many there are, and whether they are all of `bytes`.
+fn numbers<N, const BYTES: usize>(
+    values: &mut Vec<N>,
+    bytes: &[u8],
+    of: impl Fn([u8; BYTES]) -> N,
+) -> (usize, bool) {
+    let (chunks, rest) = bytes.as_chunks::<BYTES>();
+    values.clear();
+    values.extend(chunks.iter().map(|chunk| of(*chunk)));
+    (values.len(), rest.is_empty())
+}
+
+/// Strings that each follow their length.
+fn strings(mut bytes: &[u8]) -> Result<StringArray, QueryError> {
+    let (mut ends, mut text) = (vec![0], Vec::with_capacity(bytes.len()));
+    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length) as usize;
+        let (string, rest) =
+            rest.split_at_checked(length).ok_or_else(|| damaged("a string ends behind its page"))?;
+        text.extend_from_slice(string);
+        ends.push(i32::try_from(text.len()).map_err(|_| damaged("a page has more than 2 GiB of strings"))?);
+        bytes = rest;
+    }
+    if !bytes.is_empty() {
+        return Err(damaged("a page has not the values that it states"));
+    }
+    let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
+    StringArray::try_new(ends, Buffer::from_vec(text), None)
+        .map_err(|error| QueryError::Damaged(error.to_string()))
+}

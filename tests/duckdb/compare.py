@@ -128,6 +128,9 @@ class Queries:
             # DuckDB rounds an average of decimals over all rows twice: to a double, and where it divides.
             aggregates = [each for each in aggregates if each != "avg(d)"] or ["count(*)"]
             return f"SELECT {', '.join(aggregates)} FROM object{where}"
+        if "sum(d)" in aggregates:
+            # And where it takes the average from the sum.
+            aggregates = [each for each in aggregates if each != "avg(d)"]
         keys = self.rng.sample(["i", "s", "t", "y", "k", "f", "d", "b"], self.rng.randint(1, 2))
         return f"SELECT {', '.join(keys + aggregates)} FROM object{where} GROUP BY {', '.join(keys)}"
 

@@ -156,6 +156,7 @@ impl WholeSums {
         Ok(Arc::new(array))
     }
 
+    /// Averages, rounded once. DuckDB 2.0.1 does so too, but where a query has the sum as well, or no keys, it rounds the sum first.
     fn averages(&self) -> ArrayRef {
         let scale = match self.of {
             DataType::Decimal128(_, scale) => scale,
@@ -163,7 +164,7 @@ impl WholeSums {
         };
         let unit = 10_f64.powi(scale.into());
         let average =
-            |group: &WholeSum| (group.count > 0).then(|| group.sum as f64 / unit / group.count as f64);
+            |group: &WholeSum| (group.count > 0).then(|| group.sum as f64 / (group.count as f64 * unit));
         Arc::new(self.groups.iter().map(average).collect::<Float64Array>())
     }
 }

@@ -11,6 +11,7 @@ use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_schema::{DataType, TimeUnit};
 
 use super::min_max::{BinaryExtremes, BooleanExtremes, Extreme, PrimitiveExtremes, TextExtremes};
+use super::rows::GroupedRows;
 use super::sums::{FloatSums, WholeSums};
 use crate::error::QueryError;
 use crate::plan::{AggregateCall, Bound};
@@ -27,8 +28,8 @@ pub(super) enum Give {
 
 /// What one aggregate function keeps of every group.
 pub(super) trait Accumulator: Any + Send {
-    /// Adds a value a row to the groups `of_row`, of which there are `groups`. Without values, rows are counted.
-    fn add(&mut self, of_row: &[u32], groups: usize, values: Option<&ArrayRef>) -> Result<(), QueryError>;
+    /// Adds a value a row to the groups of `rows`. Without values, rows are counted.
+    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError>;
 
     /// Adds what `other`, which is of the same type, keeps of its groups: its group `n` is group `of_row[n]` here.
     fn merge(&mut self, of_row: &[u32], groups: usize, other: Box<dyn Accumulator>)
@@ -93,14 +94,16 @@ pub(super) fn same_kind<A: Accumulator>(other: Box<dyn Accumulator>) -> Result<B
 struct Counts(Vec<i64>);
 
 impl Accumulator for Counts {
-    fn add(&mut self, of_row: &[u32], groups: usize, values: Option<&ArrayRef>) -> Result<(), QueryError> {
-        self.0.resize(groups, 0);
+    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
+        self.0.resize(rows.groups, 0);
         let nulls = values.and_then(|values| values.nulls()).filter(|nulls| nulls.null_count() > 0);
         match nulls {
-            None if groups == 1 => self.0[0] += of_row.len() as i64,
-            None => of_row.iter().for_each(|group| self.0[*group as usize] += 1),
+            None if rows.groups > rows.of_row.len() => {
+                rows.of_row.iter().for_each(|group| self.0[*group as usize] += 1);
+            }
+            None => self.0.iter_mut().zip(rows.counts()).for_each(|(count, more)| *count += i64::from(*more)),
             Some(nulls) => {
-                for (group, is_valid) in of_row.iter().zip(nulls.iter()) {
+                for (group, is_valid) in rows.of_row.iter().zip(nulls.iter()) {
                     self.0[*group as usize] += i64::from(is_valid);
                 }
             }

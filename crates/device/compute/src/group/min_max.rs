@@ -8,6 +8,7 @@ use arrow_array::{ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Primi
 use arrow_schema::DataType;
 
 use super::accumulator::{Accumulator, Give, same_kind};
+use super::rows::GroupedRows;
 use crate::error::QueryError;
 
 /// Which value of a group is kept.
@@ -81,10 +82,10 @@ impl<T: ArrowPrimitiveType<Native: PartialOrd>> PrimitiveExtremes<T> {
 }
 
 impl<T: ArrowPrimitiveType<Native: PartialOrd>> Accumulator for PrimitiveExtremes<T> {
-    fn add(&mut self, of_row: &[u32], groups: usize, values: Option<&ArrayRef>) -> Result<(), QueryError> {
-        self.0.resize(groups);
+    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
+        self.0.resize(rows.groups);
         let values = values.ok_or_else(no_values)?.as_primitive::<T>();
-        for (group, value) in of_row.iter().zip(values.iter()) {
+        for (group, value) in rows.of_row.iter().zip(values.iter()) {
             if let Some(value) = value {
                 self.0.offer(*group, value);
             }
@@ -123,9 +124,9 @@ impl BooleanExtremes {
 }
 
 impl Accumulator for BooleanExtremes {
-    fn add(&mut self, of_row: &[u32], groups: usize, values: Option<&ArrayRef>) -> Result<(), QueryError> {
-        self.0.resize(groups);
-        for (group, value) in of_row.iter().zip(values.ok_or_else(no_values)?.as_boolean()) {
+    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
+        self.0.resize(rows.groups);
+        for (group, value) in rows.of_row.iter().zip(values.ok_or_else(no_values)?.as_boolean()) {
             if let Some(value) = value {
                 self.0.offer(*group, value);
             }
@@ -196,9 +197,9 @@ impl TextExtremes {
 }
 
 impl Accumulator for TextExtremes {
-    fn add(&mut self, of_row: &[u32], groups: usize, values: Option<&ArrayRef>) -> Result<(), QueryError> {
-        self.0.kept.resize(groups);
-        for (group, value) in of_row.iter().zip(values.ok_or_else(no_values)?.as_string::<i32>()) {
+    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
+        self.0.kept.resize(rows.groups);
+        for (group, value) in rows.of_row.iter().zip(values.ok_or_else(no_values)?.as_string::<i32>()) {
             if let Some(value) = value {
                 self.0.offer(*group, value.as_bytes());
             }
@@ -237,9 +238,9 @@ impl BinaryExtremes {
 }
 
 impl Accumulator for BinaryExtremes {
-    fn add(&mut self, of_row: &[u32], groups: usize, values: Option<&ArrayRef>) -> Result<(), QueryError> {
-        self.0.kept.resize(groups);
-        for (group, value) in of_row.iter().zip(values.ok_or_else(no_values)?.as_binary::<i32>()) {
+    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
+        self.0.kept.resize(rows.groups);
+        for (group, value) in rows.of_row.iter().zip(values.ok_or_else(no_values)?.as_binary::<i32>()) {
             if let Some(value) = value {
                 self.0.offer(*group, value);
             }

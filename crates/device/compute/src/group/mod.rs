@@ -4,6 +4,7 @@ mod accumulator;
 mod keys;
 mod min_max;
 mod row_keys;
+mod rows;
 mod states;
 mod sums;
 
@@ -13,6 +14,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use self::keys::Keys;
+use self::rows::GroupedRows;
 use self::states::States;
 use crate::error::QueryError;
 use crate::evaluate;
@@ -43,7 +45,7 @@ impl Groups {
         };
         let keys: Vec<_> = self.plan.keys.iter().map(values).collect::<Result<_, _>>()?;
         self.keys.assign(&keys, rows, &mut self.of_row)?;
-        self.states.add(&self.of_row, self.keys.len(), batch)
+        self.states.add(&GroupedRows::new(&self.of_row, self.keys.len()), batch)
     }
 
     /// Adds the groups of `other`, whose rows come behind those of this.

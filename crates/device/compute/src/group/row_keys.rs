@@ -85,13 +85,14 @@ impl RowKeys {
         of_row: &mut Vec<u32>,
     ) -> Result<(), QueryError> {
         const UNKNOWN: u32 = u32::MAX;
-        let mut groups = vec![UNKNOWN; combinations.count];
-        for number in combinations.numbers() {
-            let known = groups[number];
-            let group =
-                if known == UNKNOWN { self.group_of_one(&combinations.values(number))? } else { known };
-            groups[number] = group;
-            of_row.push(group);
+        combinations.number(of_row);
+        let mut groups = [UNKNOWN; COMBINATIONS_MAX];
+        for place in of_row {
+            let number = *place as usize % COMBINATIONS_MAX;
+            if groups[number] == UNKNOWN {
+                groups[number] = self.group_of_one(&combinations.values(number))?;
+            }
+            *place = groups[number];
         }
         Ok(())
     }
@@ -131,7 +132,6 @@ impl RowKeys {
 /// Keys whose values are few: each combination of entries of their dictionaries has a number.
 struct Combinations<'a> {
     keys: Vec<&'a DictionaryArray<Int32Type>>,
-    count: usize,
     rows: usize,
 }
 
@@ -143,21 +143,24 @@ impl<'a> Combinations<'a> {
         // One more for NULL.
         let count = keys.iter().try_fold(1_usize, |count, key| count.checked_mul(key.values().len() + 1))?;
         let rows = keys.first()?.len();
-        (count <= COMBINATIONS_MAX).then_some(Self { keys, count, rows })
+        (count <= COMBINATIONS_MAX).then_some(Self { keys, rows })
     }
 
-    /// The number of each row's combination.
-    fn numbers(&self) -> Vec<usize> {
-        let mut numbers = vec![0; self.rows];
+    /// Has `numbers` hold the number of each row's combination.
+    fn number(&self, numbers: &mut Vec<u32>) {
+        numbers.clear();
+        numbers.resize(self.rows, 0);
         for key in &self.keys {
-            let entries = key.values().len();
+            let entries = key.values().len() as u32;
             let codes = key.keys();
-            for (row, number) in numbers.iter_mut().enumerate() {
-                let code = if codes.is_null(row) { entries } else { codes.value(row) as usize };
-                *number = *number * (entries + 1) + code;
+            let numbers = numbers.iter_mut().zip(codes.values());
+            match codes.nulls() {
+                None => numbers.for_each(|(number, code)| *number = *number * (entries + 1) + *code as u32),
+                Some(nulls) => numbers.zip(nulls.iter()).for_each(|((number, code), is_valid)| {
+                    *number = *number * (entries + 1) + if is_valid { *code as u32 } else { entries };
+                }),
             }
         }
-        numbers
     }
 
     /// The values of a combination, an array of one element a key.

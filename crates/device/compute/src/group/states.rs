@@ -4,6 +4,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 
 use super::accumulator::{Accumulator, Give, accumulator};
+use super::rows::GroupedRows;
 use crate::error::QueryError;
 use crate::evaluate;
 use crate::plan::{AggregateCall, Bound};
@@ -77,12 +78,12 @@ impl States {
         })
     }
 
-    /// Adds the rows of `batch` to the groups of `of_row`, of which there are `groups`.
-    pub fn add(&mut self, of_row: &[u32], groups: usize, batch: &RecordBatch) -> Result<(), QueryError> {
+    /// Adds the rows of `batch`, which are of these groups.
+    pub fn add(&mut self, rows: &GroupedRows<'_>, batch: &RecordBatch) -> Result<(), QueryError> {
         for state in &mut self.states {
             let argument =
                 state.argument.as_ref().map(|argument| state.kind.value(argument, batch)).transpose()?;
-            state.accumulator.add(of_row, groups, argument.as_ref())?;
+            state.accumulator.add(rows, argument.as_ref())?;
         }
         Ok(())
     }

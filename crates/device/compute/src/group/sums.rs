@@ -9,6 +9,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
 use super::accumulator::{Accumulator, Give, same_kind};
+use super::rows::{GroupedRows, PARTIALS};
 use crate::error::QueryError;
 
 /// Calls `add` with the group and the value of each row that is not NULL.
@@ -38,9 +39,9 @@ pub(super) struct FloatSums {
 }
 
 impl Accumulator for FloatSums {
-    fn add(&mut self, of_row: &[u32], groups: usize, values: Option<&ArrayRef>) -> Result<(), QueryError> {
-        self.groups.resize(groups, (0.0, 0));
-        each::<Float64Type>(of_row, values.ok_or_else(no_values)?, |group, value| {
+    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
+        self.groups.resize(rows.groups, (0.0, 0));
+        each::<Float64Type>(rows.of_row, values.ok_or_else(no_values)?, |group, value| {
             let (sum, count) = &mut self.groups[group];
             *sum += value;
             *count += 1;
@@ -83,6 +84,8 @@ pub(super) struct WholeSums {
     has_overflown: bool,
     /// What one batch adds to each group, while its values have 64 bits.
     of_batch: Vec<(i64, u64)>,
+    /// The same of values for all rows.
+    of_partials: Vec<[i64; PARTIALS]>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -91,30 +94,75 @@ struct WholeSum {
     count: u64,
 }
 
-/// Largest size of values of which a batch cannot overflow 64 bits: batches have fewer than 2^16 rows.
-const SMALL_MAX: u128 = 1 << 47;
+/// Bits of values of which a batch cannot overflow 64: batches have fewer than 2^16 rows.
+const SMALL_BITS: u32 = 47;
 
 /// Rows that are added as a batch.
 const SMALL_ROWS_MAX: usize = 1 << 16;
 
+/// Whether values have few bits. Without an early end, so that it takes several at a time.
+fn are_small<T: ArrowPrimitiveType<Native: Into<i128>>>(values: &[T::Native]) -> bool {
+    let (sizes, are_wide) = values.iter().fold((0, false), |(sizes, are_wide), value| {
+        let wide: i128 = (*value).into();
+        let low = wide as i64;
+        (sizes | (low ^ (low >> 63)) as u64, are_wide | (i128::from(low) != wide))
+    });
+    !are_wide && sizes >> SMALL_BITS == 0
+}
+
 impl WholeSums {
     pub fn new(of: DataType) -> Self {
-        Self { of, groups: Vec::new(), has_overflown: false, of_batch: Vec::new() }
+        Self { of, groups: Vec::new(), has_overflown: false, of_batch: Vec::new(), of_partials: Vec::new() }
     }
 
     fn resize(&mut self, groups: usize) {
         self.groups.resize(groups, WholeSum::default());
     }
 
-    fn add_all<T: ArrowPrimitiveType<Native: Into<i128>>>(&mut self, of_row: &[u32], values: &ArrayRef) {
-        let size = |value: &T::Native| -> u128 { (*value).into().unsigned_abs() };
-        let all = values.as_primitive::<T>().values();
-        let is_small =
-            all.len() < SMALL_ROWS_MAX && all.iter().fold(0, |sizes, value| sizes | size(value)) < SMALL_MAX;
-        if is_small && self.groups.len() <= of_row.len() {
-            return self.add_small::<T>(of_row, values);
+    fn add_all<T: ArrowPrimitiveType<Native: Into<i128>>>(
+        &mut self,
+        rows: &GroupedRows<'_>,
+        values: &ArrayRef,
+    ) {
+        let all = values.as_primitive::<T>();
+        let is_small = rows.of_row.len() < SMALL_ROWS_MAX && are_small::<T>(all.values());
+        if is_small && self.groups.len() <= rows.of_row.len() {
+            return match all.nulls().filter(|nulls| nulls.null_count() > 0) {
+                None => self.add_small_of_all::<T>(rows, all.values()),
+                Some(_) => self.add_small::<T>(rows.of_row, values),
+            };
         }
-        each::<T>(of_row, values, |group, value| self.add_one(group, value.into(), 1));
+        each::<T>(rows.of_row, values, |group, value| self.add_one(group, value.into(), 1));
+    }
+
+    /// Adds values whose sum fits 64 bits, one for each row.
+    fn add_small_of_all<T: ArrowPrimitiveType<Native: Into<i128>>>(
+        &mut self,
+        rows: &GroupedRows<'_>,
+        values: &[T::Native],
+    ) {
+        if let ([sum], count) = (self.groups.as_mut_slice(), values.len() as u64) {
+            let added: i64 = values.iter().map(|value| (*value).into() as i64).sum();
+            let (total, overflows) = sum.sum.overflowing_add(added.into());
+            *sum = WholeSum { sum: total, count: sum.count + count };
+            self.has_overflown |= overflows;
+            return;
+        }
+        let mut of_batch = std::mem::take(&mut self.of_partials);
+        of_batch.clear();
+        of_batch.resize(self.groups.len(), [0; PARTIALS]);
+        let (groups, last_groups) = rows.of_row.as_chunks::<PARTIALS>();
+        let (chunks, last_values) = values.as_chunks::<PARTIALS>();
+        for (groups, values) in groups.iter().zip(chunks) {
+            (0..PARTIALS).for_each(|at| of_batch[groups[at] as usize][at] += values[at].into() as i64);
+        }
+        for (group, value) in last_groups.iter().zip(last_values) {
+            of_batch[*group as usize][0] += (*value).into() as i64;
+        }
+        for (group, (partials, count)) in of_batch.iter().zip(rows.counts()).enumerate() {
+            self.add_one(group, partials.iter().sum::<i64>().into(), (*count).into());
+        }
+        self.of_partials = of_batch;
     }
 
     /// Adds values whose sum fits 64 bits.
@@ -170,14 +218,14 @@ impl WholeSums {
 }
 
 impl Accumulator for WholeSums {
-    fn add(&mut self, of_row: &[u32], groups: usize, values: Option<&ArrayRef>) -> Result<(), QueryError> {
-        self.resize(groups);
+    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
+        self.resize(rows.groups);
         let values = values.ok_or_else(no_values)?;
         match values.data_type() {
-            DataType::Int32 => self.add_all::<Int32Type>(of_row, values),
-            DataType::Int64 => self.add_all::<Int64Type>(of_row, values),
-            DataType::Decimal64(..) => self.add_all::<Decimal64Type>(of_row, values),
-            _ => self.add_all::<Decimal128Type>(of_row, values),
+            DataType::Int32 => self.add_all::<Int32Type>(rows, values),
+            DataType::Int64 => self.add_all::<Int64Type>(rows, values),
+            DataType::Decimal64(..) => self.add_all::<Decimal64Type>(rows, values),
+            _ => self.add_all::<Decimal128Type>(rows, values),
         }
         self.check()
     }
@@ -196,7 +244,9 @@ impl Accumulator for WholeSums {
     }
 
     fn held_bytes(&self) -> usize {
-        self.groups.capacity() * size_of::<WholeSum>() + self.of_batch.capacity() * size_of::<(i64, u64)>()
+        self.groups.capacity() * size_of::<WholeSum>()
+            + self.of_batch.capacity() * size_of::<(i64, u64)>()
+            + self.of_partials.capacity() * size_of::<[i64; PARTIALS]>()
     }
 
     fn finish(&mut self, groups: usize, give: Give, data_type: &DataType) -> Result<ArrayRef, QueryError> {

@@ -21,7 +21,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder, RowFilter, RowSelection, RowSelector,
 };
 
-use self::direct::Direct;
+use self::direct::{Direct, Spares};
 use self::filters::Stages;
 use self::reader::ObjectReader;
 use crate::error::QueryError;
@@ -43,6 +43,7 @@ pub(crate) struct Table {
     metadata: ArrowReaderMetadata,
     columns: Columns,
     watch: Arc<Watch>,
+    spares: Spares,
 }
 
 /// Consecutive rows of one row group.
@@ -61,7 +62,7 @@ impl Table {
         let metadata =
             ArrowReaderMetadata::load(&reader, options()).map_err(|error| watch.cause_of(error))?;
         let columns = Columns::new(metadata.schema());
-        Ok(Self { reader, metadata, columns, watch })
+        Ok(Self { reader, metadata, columns, watch, spares: Spares::default() })
     }
 
     /// The table with the columns that `plan` reads as dictionaries.

@@ -28,6 +28,8 @@ pub(super) struct Column {
     page: Page,
     /// Values that codes are of, once a page had codes.
     dictionary: Option<Table>,
+    /// A table of another row group, to be used again.
+    spare: Option<Table>,
     /// Values of the page at hand, if it is written without codes.
     plain: Table,
     rows: Rows,
@@ -64,7 +66,9 @@ enum Codes {
 struct Rows {
     /// How many were read; none before they are needed.
     count: usize,
-    /// For each row the place of its value in the table.
+    /// Where the values of all rows follow one another in the table, the place of the first.
+    begin: Option<usize>,
+    /// Else for each row the place of its value in the table.
     codes: Vec<u32>,
     /// Rows with values, if some have none.
     valid: Option<BooleanBuffer>,
@@ -86,9 +90,19 @@ impl Column {
             rest: bytes,
             page,
             dictionary: None,
+            spare: None,
             plain,
             rows: Rows::default(),
             given: None,
+        }
+    }
+
+    /// Takes over the memory of a column of another row group.
+    pub fn take_memory(&mut self, old: Self) {
+        self.pages.take_memory(old.pages);
+        (self.rows.codes, self.given) = (old.rows.codes, old.given);
+        if self.stored == old.stored {
+            (self.plain, self.spare) = (old.plain, old.dictionary);
         }
     }
 
@@ -134,7 +148,7 @@ impl Column {
             return Err(damaged("a column has two dictionaries"));
         }
         self.pages.read_dictionary(start, header)?;
-        let mut table = Table::empty(self.stored);
+        let mut table = self.spare.take().unwrap_or_else(|| Table::empty(self.stored));
         table.read(self.pages.page(), Some(values))?;
         self.dictionary = Some(table);
         Ok(())
@@ -179,6 +193,7 @@ impl Column {
         let (page, rows) = (self.pages.page(), &mut self.rows);
         let step_rows = if is_passed { STEP_ROWS } else { count.max(1) };
         let mut left = count;
+        rows.begin = None;
         while left > 0 {
             let step = left.min(step_rows);
             let values = rows.levels(page, body.levels.as_mut(), step)?;
@@ -189,10 +204,7 @@ impl Column {
                     runs.read(page, &mut rows.codes[..values])?;
                 }
                 Codes::Next(next) => {
-                    if !is_passed {
-                        rows.codes.clear();
-                        rows.codes.extend(*next as u32..(*next + values) as u32);
-                    }
+                    rows.begin = (!is_passed).then_some(*next);
                     *next += values;
                 }
             }
@@ -207,9 +219,12 @@ impl Column {
 
     /// Every row's code has a value.
     fn check_codes(&self, count: usize) -> Result<(), QueryError> {
-        let greatest = self.rows.codes[..count].iter().fold(0, |greatest, code| (*code).max(greatest));
+        let greatest = match self.rows.begin {
+            Some(begin) => begin + count - 1,
+            None => self.rows.codes[..count].iter().fold(0, |greatest, code| greatest.max(*code)) as usize,
+        };
         match self.table() {
-            Some(table) if (greatest as usize) < table.len() || self.rows.has_no_value() => Ok(()),
+            Some(table) if greatest < table.len() || self.rows.has_no_value() => Ok(()),
             _ => Err(damaged("a page has codes of no value")),
         }
     }
@@ -256,6 +271,11 @@ impl Rows {
     /// Moves the codes of values to the rows that have them.
     fn spread(&mut self, count: usize) {
         let Some(valid) = &self.valid else { return };
+        // Values that follow one another do not where some rows have none.
+        if let Some(begin) = self.begin.take() {
+            self.codes.clear();
+            self.codes.extend((begin..begin + valid.count_set_bits()).map(|place| place as u32));
+        }
         self.codes.resize(self.codes.len().max(count), 0);
         let mut next = valid.count_set_bits();
         for row in (0..count).rev() {
@@ -282,12 +302,28 @@ impl Rows {
 
     /// The value of each selected row.
     fn gather<T: Copy + Default>(&self, table: &[T], selection: &Selection, into: &mut Vec<T>) {
-        let codes = &self.codes[..self.count];
         into.clear();
-        match selection.rows() {
+        match (selection.rows(), self.begin) {
             _ if table.is_empty() => into.resize(selection.len(), T::default()),
-            None => into.extend(codes.iter().map(|code| table[*code as usize])),
-            Some(rows) => into.extend(rows.iter().map(|row| table[codes[*row as usize] as usize])),
+            (None, Some(begin)) => into.extend_from_slice(&table[begin..begin + self.count]),
+            (Some(rows), Some(begin)) => into.extend(rows.iter().map(|row| table[begin + *row as usize])),
+            (None, None) => {
+                into.extend(self.codes[..self.count].iter().map(|code| table[*code as usize]));
+            }
+            (Some(rows), None) => {
+                into.extend(rows.iter().map(|row| table[self.codes[*row as usize] as usize]));
+            }
+        }
+    }
+
+    /// The place of each selected row's value.
+    fn places(&self, selection: &Selection, into: &mut Vec<i32>) {
+        into.clear();
+        let place =
+            |row: usize| self.begin.map_or_else(|| self.codes[row], |begin| (begin + row) as u32) as i32;
+        match selection.rows() {
+            None => into.extend((0..self.count).map(place)),
+            Some(rows) => into.extend(rows.iter().map(|row| place(*row as usize))),
         }
     }
 }
@@ -331,12 +367,7 @@ impl Column {
     /// Strings as numbers in a dictionary.
     fn names(&mut self, selection: &Selection) -> Result<ArrayRef, QueryError> {
         let mut keys = self.spare::<i32>();
-        let codes = &self.rows.codes;
-        keys.clear();
-        match selection.rows() {
-            None => keys.extend(codes[..self.rows.count].iter().map(|code| *code as i32)),
-            Some(rows) => keys.extend(rows.iter().map(|row| codes[*row as usize] as i32)),
-        }
+        self.rows.places(selection, &mut keys);
         let keys = ScalarBuffer::from(keys);
         self.given = Some(keys.inner().clone());
         let keys = PrimitiveArray::<Int32Type>::try_new(keys, self.rows.nulls(selection))?;

@@ -30,8 +30,8 @@ enum Run {
 /// Values that are packed in whole bytes.
 const GROUP: usize = 8;
 
-/// Bytes that are read beyond those of a group.
-const SLACK_BYTES: usize = 8;
+/// Bytes that are loaded at a time: a value of 32 bits that begins at any bit of a byte is in them.
+const WORD_BYTES: usize = 8;
 
 fn damaged() -> QueryError {
     QueryError::Damaged("a page ends before its values".to_owned())
@@ -155,9 +155,9 @@ fn one_by_one(width: u8, packed: &[u8], next: usize, into: &mut [u32]) {
     let mask = (1_u64 << width) - 1;
     for (number, value) in (next..).zip(into) {
         let bit = number * usize::from(width);
-        let mut word = [0; SLACK_BYTES];
+        let mut word = [0; WORD_BYTES];
         let bytes = &packed[(bit / 8).min(packed.len())..];
-        let count = bytes.len().min(SLACK_BYTES);
+        let count = bytes.len().min(WORD_BYTES);
         word[..count].copy_from_slice(&bytes[..count]);
         *value = (u64::from_le_bytes(word) >> (bit % 8) & mask) as u32;
     }
@@ -177,24 +177,26 @@ fn by_width(width: u8, packed: &[u8], into: &mut [u32]) {
 }
 
 fn groups<const WIDTH: usize>(packed: &[u8], into: &mut [u32]) {
-    for (number, values) in into.chunks_exact_mut(GROUP).enumerate() {
-        let start = number * WIDTH;
-        match packed.get(start..start + WIDTH + SLACK_BYTES) {
+    let (groups, _) = into.as_chunks_mut::<GROUP>();
+    for (number, values) in groups.iter_mut().enumerate() {
+        match packed.get(number * WIDTH..).and_then(|bytes| bytes.first_chunk()) {
             Some(bytes) => group::<WIDTH>(bytes, values),
             None => one_by_one(WIDTH as u8, packed, number * GROUP, values),
         }
     }
 }
 
+/// Bytes of the widest group, and of a word that begins with its last.
+const WINDOW_BYTES: usize = 32 + WORD_BYTES;
+
 /// Eight values; with the width known, each is a load and a shift.
 #[inline]
-fn group<const WIDTH: usize>(bytes: &[u8], values: &mut [u32]) {
+fn group<const WIDTH: usize>(bytes: &[u8; WINDOW_BYTES], values: &mut [u32; GROUP]) {
     let mask = (1_u64 << WIDTH) - 1;
-    for (number, value) in values.iter_mut().enumerate().take(GROUP) {
+    for (number, value) in values.iter_mut().enumerate() {
         let (byte, bit) = (number * WIDTH / 8, number * WIDTH % 8);
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[byte..byte + 8]);
-        *value = (u64::from_le_bytes(word) >> bit & mask) as u32;
+        let word = bytes[byte..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        *value = (word >> bit & mask) as u32;
     }
 }
 

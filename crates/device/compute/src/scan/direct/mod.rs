@@ -8,8 +8,9 @@ mod selection;
 mod table;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{Array, ArrayRef, NullArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -22,11 +23,30 @@ use self::selection::Selection;
 use self::table::Stored;
 use super::{Part, Table, all_hold, filters};
 use crate::error::QueryError;
-use crate::limits::Watch;
 use crate::plan::{Bound, Plan};
 
 /// Most rows of a batch. Its columns and what is computed of them fit in the second-level cache.
 const BATCH_ROWS: usize = 4096;
+
+/// Columns of scans that have ended, for their memory. Memory that is new to the process costs as much as what it is used for.
+#[derive(Default)]
+pub(super) struct Spares(Mutex<Vec<Vec<Column>>>);
+
+impl Spares {
+    fn take(&self) -> Option<Vec<Column>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn give(&self, columns: Vec<Column>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(columns);
+    }
+}
+
+impl fmt::Debug for Spares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spares").finish_non_exhaustive()
+    }
+}
 
 /// A scan of one row group.
 pub(super) struct Direct<'t> {
@@ -36,7 +56,7 @@ pub(super) struct Direct<'t> {
     is_given: Vec<bool>,
     schema: SchemaRef,
     selection: Selection,
-    watch: &'t Watch,
+    table: &'t Table,
 }
 
 /// Conditions on the same columns.
@@ -62,10 +82,13 @@ impl<'t> Direct<'t> {
     /// The scan of a part; `None` where a column is written in a way that the library alone reads.
     pub fn new(table: &'t Table, plan: &Plan, part: Part) -> Option<Self> {
         let places = 0..plan.columns.len();
-        let columns: Vec<_> = places.map(|place| column(table, plan, place, part)).collect::<Option<_>>()?;
+        let mut columns: Vec<_> =
+            places.map(|place| column(table, plan, place, part)).collect::<Option<_>>()?;
         if columns.is_empty() {
             return None;
         }
+        let old = table.spares.take().into_iter().flatten();
+        columns.iter_mut().zip(old).for_each(|(column, old)| column.take_memory(old));
         let types: Vec<_> = columns.iter().map(Column::data_type).collect();
         let groups = filters::ordered(plan, |place| table.extremes_of(plan, place));
         let stages =
@@ -76,7 +99,7 @@ impl<'t> Direct<'t> {
         let given =
             |(data_type, given): (&DataType, &bool)| if *given { data_type.clone() } else { DataType::Null };
         let schema = schema_of(types.map(given));
-        Some(Self { columns, stages, is_given, schema, selection: Selection::default(), watch: &table.watch })
+        Some(Self { columns, stages, is_given, schema, selection: Selection::default(), table })
     }
 
     /// Gives each batch of rows of `part` that fulfil the conditions to `take`.
@@ -86,7 +109,7 @@ impl<'t> Direct<'t> {
         }
         let mut left = part.rows;
         while left > 0 {
-            self.watch.check()?;
+            self.table.watch.check()?;
             let rows = self.next_rows(left.min(BATCH_ROWS))?;
             self.select(rows)?;
             if self.selection.len() > 0 && take(self.batch(rows)?)?.is_break() {
@@ -95,6 +118,7 @@ impl<'t> Direct<'t> {
             self.columns.iter_mut().for_each(|column| column.pass(rows));
             left -= rows;
         }
+        self.table.spares.give(self.columns);
         Ok(ControlFlow::Continue(()))
     }
 

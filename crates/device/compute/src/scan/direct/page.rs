@@ -65,6 +65,11 @@ impl PageReader {
         Self { reader, codec, is_optional, buffer: Vec::new(), len_bytes: 0, zstd: None }
     }
 
+    /// Takes over the memory of another reader.
+    pub fn take_memory(&mut self, old: Self) {
+        (self.buffer, self.zstd) = (old.buffer, old.zstd);
+    }
+
     /// The page that was read last.
     pub fn page(&self) -> &[u8] {
         &self.buffer[..self.len_bytes]

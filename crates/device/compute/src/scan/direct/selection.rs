@@ -58,7 +58,10 @@ impl Selection {
             None => {
                 let mut rows = std::mem::take(&mut self.spare);
                 rows.clear();
-                rows.extend((0..self.all as u32).filter(|row| is_kept(*row as usize)));
+                match holds.nulls() {
+                    None => rows.extend(holds.values().set_indices_u32()),
+                    Some(_) => rows.extend((0..self.all as u32).filter(|row| is_kept(*row as usize))),
+                }
                 let kept = rows.len();
                 self.choose(rows, kept);
             }

@@ -1,7 +1,7 @@
 //! Runs queries on a Parquet file.
 //!
-//! `query FILE 'SELECT …'` prints CSV. `query FILE` answers each line of its input, which is a query: `ok N` and N bytes of
-//! Arrow IPC, or `error` and a sentence.
+//! `query FILE 'SELECT …'` prints CSV. `query FILE` and `query FILE - THREADS` answer each line of their input, which is a query:
+//! `ok N` and N bytes of Arrow IPC, or `error` and a sentence.
 
 use std::io::{self, BufRead, Write};
 use std::num::NonZero;
@@ -15,12 +15,12 @@ use byway_compute::{Cancellation, Format, Limits, Object, Query, QueryError, Que
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let Some(path) = arguments.next() else {
-        eprintln!("usage: query FILE ['SELECT …' [THREADS [ROUNDS]]]");
+        eprintln!("usage: query FILE ['SELECT …' [THREADS [ROUNDS]] | - [THREADS]]");
         return ExitCode::from(2);
     };
     let done = match arguments.next() {
-        Some(sql) => show(&path, &sql, &mut arguments),
-        None => answer(&path),
+        Some(sql) if sql != "-" => show(&path, &sql, &mut arguments),
+        _ => answer(&path, &mut arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -39,12 +39,9 @@ fn object(path: &str) -> io::Result<Arc<dyn Object>> {
 
 /// Prints the result of `sql`, and how long each round took.
 fn show(path: &str, sql: &str, arguments: &mut impl Iterator<Item = String>) -> Done {
-    let mut number =
-        || arguments.next().and_then(|number| number.parse().ok()).unwrap_or(NonZero::<usize>::MIN);
-    let mut limits = Limits::default();
-    limits.threads = number();
+    let limits = limits(arguments);
     let object = object(path)?;
-    for round in 0..number().get() {
+    for round in 0..number(arguments).get() {
         let began = Instant::now();
         let result = run(&object, sql, Format::Csv { header: true }, &limits)?;
         let took = began.elapsed();
@@ -56,12 +53,25 @@ fn show(path: &str, sql: &str, arguments: &mut impl Iterator<Item = String>) -> 
     Ok(())
 }
 
+/// The next argument, one where there is none.
+fn number(arguments: &mut impl Iterator<Item = String>) -> NonZero<usize> {
+    arguments.next().and_then(|number| number.parse().ok()).unwrap_or(NonZero::<usize>::MIN)
+}
+
+/// The limits of a device by default, with as many threads as the next argument says.
+fn limits(arguments: &mut impl Iterator<Item = String>) -> Limits {
+    let mut limits = Limits::default();
+    limits.threads = number(arguments);
+    limits
+}
+
 /// Answers the queries of standard input.
-fn answer(path: &str) -> Done {
+fn answer(path: &str, arguments: &mut impl Iterator<Item = String>) -> Done {
+    let limits = limits(arguments);
     let object = object(path)?;
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
-        match run(&object, &line?, Format::ArrowStream, &Limits::default()) {
+        match run(&object, &line?, Format::ArrowStream, &limits) {
             Ok(result) => {
                 writeln!(out, "ok {}", result.bytes.len())?;
                 out.write_all(&result.bytes)?;

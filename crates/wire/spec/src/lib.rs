@@ -7,7 +7,7 @@
 //! Names carry their traps: `_z` is a zero-based count (0 means 1), `_bytes` and `_ms` are units.
 //!
 //! Sources: NVM Express Base Specification 2.1 (modules [`base`], [`fabrics`]), NVM Command Set 1.1 ([`nvm`]), Key Value
-//! Command Set 1.0 ([`kv`]), NVMe/TCP Transport Specification 1.1 ([`tcp`]); what Byway adds to them is in [`vendor`].
+//! Command Set 1.0 ([`kv`]), Subsystem Local Memory and Computational Programs Command Sets ([`memory`], [`programs`]), NVMe/TCP Transport Specification 1.1 ([`tcp`]); what Byway adds to them is in [`vendor`].
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -23,7 +23,9 @@ pub mod base;
 pub mod fabrics;
 mod key;
 pub mod kv;
+pub mod memory;
 pub mod nvm;
+pub mod programs;
 pub mod tcp;
 pub mod vendor;
 

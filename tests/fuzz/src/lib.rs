@@ -14,6 +14,7 @@ mod input;
 mod kv_image;
 mod machine;
 mod page_store;
+mod programs;
 mod results;
 mod tcp;
 mod tcp_initiator;
@@ -28,11 +29,12 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 39] = [
+pub const TARGETS: [Target; 40] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("sql", compute::sql),
     ("parquet", compute::parquet),
+    ("ebpf", programs::ebpf),
     ("prp", byway_dma::fuzz::prp),
     ("sgl", byway_dma::fuzz::sgl),
     ("uri", uri::uri),

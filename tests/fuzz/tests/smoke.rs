@@ -80,6 +80,11 @@ fn any_object_is_queried_or_named_damaged() {
 }
 
 #[test]
+fn any_program_is_refused_or_stays_within_its_range() {
+    smoke("ebpf", 20_000);
+}
+
+#[test]
 fn any_page_list_ends_in_segments_that_add_up_or_in_a_status() {
     smoke("prp", 5000);
 }

@@ -1,0 +1,20 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod builtin;
+mod ebpf;
+mod fault;
+mod memory;
+mod program;
+mod range;
+mod refusal;
+mod slots;
+
+pub use builtin::{BuiltIn, DECOMPRESS_MAX_BYTES};
+pub use ebpf::{CALL_DEPTH_MAX, HELPER_MAX_BYTES, INSTRUCTIONS_MAX, Unsound};
+pub use fault::Fault;
+pub use memory::{MEMORY_MAX_BYTES, Memory};
+pub use program::{Execution, Program, Progress};
+pub use range::{MemoryRange, RangeLimits, RangeSets, Ranges};
+pub use refusal::Refusal;
+pub use slots::{Piece, SlotLimits, Slots};

@@ -1,0 +1,141 @@
+//! Programs, and runs of them that can be interrupted.
+
+use std::sync::Arc;
+
+use byway_spec::programs::ProgramType;
+
+use crate::builtin::{BuiltIn, Run};
+use crate::ebpf::{Machine, Verified};
+use crate::fault::Fault;
+use crate::range::Ranges;
+use crate::refusal::Refusal;
+
+/// A program that was verified, or one of the device. It is in use while a clone of its `Arc` is held.
+#[derive(Debug)]
+pub struct Program {
+    identifier: Option<u64>,
+    size_bytes: u64,
+    code: Code,
+}
+
+/// What a program consists of.
+#[derive(Debug)]
+enum Code {
+    Ebpf(Verified),
+    BuiltIn(BuiltIn),
+}
+
+/// Whether a run is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// It goes on with the next call.
+    Pending,
+    /// The program returned this number.
+    Done(u64),
+}
+
+impl Program {
+    /// Verifies a program of a host.
+    ///
+    /// # Errors
+    /// [`Refusal::InvalidProgramType`] and [`Refusal::InvalidProgram`].
+    pub fn load(program_type: ProgramType, identifier: Option<u64>, bytes: &[u8]) -> Result<Self, Refusal> {
+        let code = match program_type {
+            ProgramType::EBPF => Code::Ebpf(Verified::load(bytes)?),
+            _ => return Err(Refusal::InvalidProgramType),
+        };
+        Ok(Self { identifier, size_bytes: bytes.len() as u64, code })
+    }
+
+    /// A program of the device.
+    #[must_use]
+    pub const fn built_in(built_in: BuiltIn) -> Self {
+        Self { identifier: Some(built_in.identifier()), size_bytes: 0, code: Code::BuiltIn(built_in) }
+    }
+
+    /// Whether programs of this type can be loaded.
+    #[must_use]
+    pub fn is_loadable(program_type: ProgramType) -> bool {
+        program_type == ProgramType::EBPF
+    }
+
+    /// Its type.
+    #[must_use]
+    pub const fn program_type(&self) -> ProgramType {
+        match self.code {
+            Code::Ebpf(_) => ProgramType::EBPF,
+            Code::BuiltIn(_) => ProgramType::BUILT_IN,
+        }
+    }
+
+    /// The identifier that the host gave it, or the device.
+    #[must_use]
+    pub const fn identifier(&self) -> Option<u64> {
+        self.identifier
+    }
+
+    /// Its size as loaded, in bytes; 0 for a program of the device.
+    #[must_use]
+    pub const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+}
+
+/// A run of a program over ranges.
+#[derive(Debug)]
+pub struct Execution {
+    program: Arc<Program>,
+    state: State,
+    steps_left: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    Ebpf(Machine),
+    BuiltIn(Run),
+}
+
+impl Execution {
+    /// A run of `program` over `ranges`, with two parameters, that ends after `steps_max` steps. A step is an instruction; for a program
+    /// of the device it is a record, or 64 bytes.
+    #[must_use]
+    pub fn new(program: Arc<Program>, ranges: &Ranges, parameters: [u64; 2], steps_max: u64) -> Self {
+        let lengths = ranges.as_slice().iter().map(|range| range.length_bytes());
+        let state = match &program.code {
+            Code::Ebpf(_) => State::Ebpf(Machine::new(lengths, parameters)),
+            Code::BuiltIn(built_in) => State::BuiltIn(Run::new(*built_in, parameters)),
+        };
+        Self { program, state, steps_left: steps_max }
+    }
+
+    /// Runs about `steps` steps. `ranges` are the bytes of the ranges that the run began with, in their order.
+    ///
+    /// # Errors
+    /// [`Fault`]: the run is over, without a result.
+    pub fn advance(&mut self, ranges: &mut [&mut [u8]], steps: u64) -> Result<Progress, Fault> {
+        let given = steps.min(self.steps_left);
+        let mut left = given;
+        let progress = match (&self.program.code, &mut self.state) {
+            (Code::Ebpf(program), State::Ebpf(machine)) => machine.advance(program, ranges, &mut left)?,
+            (_, State::BuiltIn(run)) => run.advance(ranges, &mut left)?,
+            (Code::BuiltIn(_), State::Ebpf(_)) => return Err(Fault::Limit),
+        };
+        self.steps_left -= given - left;
+        match progress {
+            Progress::Pending if self.steps_left == 0 => Err(Fault::Limit),
+            progress => Ok(progress),
+        }
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn finish(mut self, ranges: &mut [&mut [u8]]) -> Result<u64, Fault> {
+        loop {
+            if let Progress::Done(value) = self.advance(ranges, u64::MAX)? {
+                return Ok(value);
+            }
+        }
+    }
+}

@@ -29,12 +29,13 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 40] = [
+pub const TARGETS: [Target; 41] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("sql", compute::sql),
     ("parquet", compute::parquet),
     ("ebpf", programs::ebpf),
+    ("wasm", programs::wasm),
     ("prp", byway_dma::fuzz::prp),
     ("sgl", byway_dma::fuzz::sgl),
     ("uri", uri::uri),

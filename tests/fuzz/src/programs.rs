@@ -15,19 +15,12 @@ const STEPS: u64 = 5000;
 const INDEX: u16 = 8;
 
 /// The program as its two halves, loaded one after the other.
-fn load_in_halves(bytes: &[u8]) -> Option<Arc<Program>> {
+fn load_in_halves(program_type: ProgramType, bytes: &[u8]) -> Option<Arc<Program>> {
     let mut slots = Slots::new(SlotLimits::default());
     let size_bytes = u32::try_from(bytes.len()).ok()?;
     let middle = bytes.len() / 2;
     for (offset, bytes) in [(0, &bytes[..middle]), (middle as u32, &bytes[middle..])] {
-        let piece = Piece {
-            index: INDEX,
-            program_type: ProgramType::EBPF,
-            identifier: None,
-            size_bytes,
-            offset,
-            bytes,
-        };
+        let piece = Piece { index: INDEX, program_type, identifier: None, size_bytes, offset, bytes };
         slots.load(&piece).ok()?;
     }
     slots.activate(INDEX).ok()?;
@@ -56,7 +49,16 @@ fn run(program: Arc<Program>, quantum: u64) -> Option<()> {
 
 /// Any bytes as a program in eBPF.
 pub fn ebpf(bytes: &[u8]) {
-    if let Some(program) = load_in_halves(bytes) {
+    program(ProgramType::EBPF, bytes);
+}
+
+/// Any bytes as a module of WebAssembly.
+pub fn wasm(bytes: &[u8]) {
+    program(ProgramType::WASM, bytes);
+}
+
+fn program(program_type: ProgramType, bytes: &[u8]) {
+    if let Some(program) = load_in_halves(program_type, bytes) {
         run(Arc::clone(&program), 7);
         run(program, STEPS);
     }

@@ -82,6 +82,7 @@ fn any_object_is_queried_or_named_damaged() {
 #[test]
 fn any_program_is_refused_or_stays_within_its_range() {
     smoke("ebpf", 20_000);
+    smoke("wasm", 2000);
 }
 
 #[test]

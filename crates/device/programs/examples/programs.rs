@@ -44,6 +44,27 @@ const CHECKSUM: [u64; 11] = [
     0x95,
 ];
 
+/// The sum of all 64-bit words of the first range, copied to memory 64 KiB at a time.
+const SUM_MODULE: &str = r#"(module
+    (import "byway" "length" (func $length (param i32) (result i32)))
+    (import "byway" "read" (func $read (param i32 i32 i32 i32)))
+    (memory (export "memory") 1)
+    (func (export "run") (param i64 i64) (result i64) (local $done i32) (local $at i32) (local $sum i64)
+        (loop $pieces
+            (call $read (i32.const 0) (local.get $done) (i32.const 0) (i32.const 65536))
+            (local.set $at (i32.const 0))
+            (loop $words
+                (local.set $sum (i64.add (local.get $sum) (i64.load (local.get $at))))
+                (local.set $at (i32.add (local.get $at) (i32.const 8)))
+                (br_if $words (i32.lt_u (local.get $at) (i32.const 65536))))
+            (local.set $done (i32.add (local.get $done) (i32.const 65536)))
+            (br_if $pieces (i32.lt_u (local.get $done) (call $length (i32.const 0)))))
+        (local.get $sum)))"#;
+
+/// A module that returns at once.
+const EMPTY_MODULE: &str = r#"(module (memory (export "memory") 1)
+    (func (export "run") (param i64 i64) (result i64) (i64.const 0)))"#;
+
 /// The shortest of many times.
 fn shortest(mut work: impl FnMut() -> u64) -> Duration {
     let time = |work: &mut dyn FnMut() -> u64| {
@@ -57,6 +78,12 @@ fn shortest(mut work: impl FnMut() -> u64) -> Duration {
 fn ebpf(words: &[u64]) -> Result<Arc<Program>, Failure> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     Ok(Arc::new(Program::load(ProgramType::EBPF, None, &bytes)?))
+}
+
+/// A module, if programs in WebAssembly were built in.
+fn wasm(text: &str) -> Option<Arc<Program>> {
+    let bytes = wat::parse_str(text).ok()?;
+    Program::load(ProgramType::WASM, None, &bytes).ok().map(Arc::new)
 }
 
 /// The ranges of a memory, and runs over them.
@@ -82,6 +109,15 @@ impl Bench {
         execution.finish(&mut slices).unwrap_or(0)
     }
 
+    /// The mean of many runs.
+    fn mean(&mut self, name: &str, program: &Arc<Program>) {
+        const RUNS: u32 = 100_000;
+        let begun = Instant::now();
+        (0..RUNS).for_each(|_| _ = black_box(self.run(program)));
+        let mean = begun.elapsed().as_secs_f64() / f64::from(RUNS);
+        println!("{name:<28} {:>12.3} µs", mean * 1e6);
+    }
+
     fn line(&mut self, name: &str, program: &Arc<Program>, native: Duration) {
         let time = shortest(|| self.run(program));
         let speed = native.as_secs_f64() / time.as_secs_f64();
@@ -98,15 +134,18 @@ fn main() -> Result<(), Failure> {
     let sum =
         shortest(|| black_box(words).iter().fold(0, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word))));
 
-    let empty = ebpf(&EMPTY)?;
-    let begun = Instant::now();
-    (0..1_000_000).for_each(|_| _ = black_box(bench.run(&empty)));
-    println!("{:<28} {:>12.3} µs", "empty, eBPF", begun.elapsed().as_secs_f64());
+    bench.mean("empty, eBPF", &ebpf(&EMPTY)?);
+    if let Some(empty) = wasm(EMPTY_MODULE) {
+        bench.mean("empty, WebAssembly", &empty);
+    }
     println!("{:<28} {:>12.3} µs", "CRC-32C of 1 MiB, native", crc.as_secs_f64() * 1e6);
     bench.line("CRC-32C of 1 MiB, built in", &Arc::new(Program::built_in(BuiltIn::Crc32c)), crc);
     bench.line("CRC-32C of 1 MiB, eBPF", &ebpf(&CHECKSUM)?, crc);
     println!("{:<28} {:>12.3} µs", "sum of 1 MiB, native", sum.as_secs_f64() * 1e6);
     bench.line("sum of 1 MiB, eBPF", &ebpf(&SUM)?, sum);
+    if let Some(module) = wasm(SUM_MODULE) {
+        bench.line("sum of 1 MiB, WebAssembly", &module, sum);
+    }
     let crc64 = shortest(|| bench.run(&Arc::new(Program::built_in(BuiltIn::Crc64))));
     println!("{:<28} {:>12.3} µs", "CRC-64 of 1 MiB, built in", crc64.as_secs_f64() * 1e6);
     Ok(())

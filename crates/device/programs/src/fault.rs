@@ -20,6 +20,9 @@ pub enum Fault {
     /// Functions called each other more than [`CALL_DEPTH_MAX`](crate::CALL_DEPTH_MAX) deep.
     #[error("functions call each other too deep")]
     Depth,
+    /// A program in WebAssembly trapped: a division by zero, an access outside its memory, `unreachable`.
+    #[error("the program trapped")]
+    Trap,
     /// A parameter of a built-in program has no meaning, or ranges are missing.
     #[error("a parameter or range of the built-in program is invalid: {0}")]
     Parameter(&'static str),
@@ -38,7 +41,7 @@ impl Fault {
         match self {
             Self::Limit => Status::INSUFFICIENT_PROGRAM_RESOURCES,
             Self::Parameter(_) | Self::ResultTooLarge => Status::INVALID_FIELD,
-            Self::Access { .. } | Self::Depth | Self::Data(_) => Status::INVALID_PROGRAM_DATA,
+            Self::Access { .. } | Self::Depth | Self::Trap | Self::Data(_) => Status::INVALID_PROGRAM_DATA,
         }
     }
 }

@@ -9,6 +9,8 @@ mod program;
 mod range;
 mod refusal;
 mod slots;
+#[cfg(feature = "wasm")]
+mod wasm;
 
 pub use builtin::{BuiltIn, DECOMPRESS_MAX_BYTES};
 pub use ebpf::{CALL_DEPTH_MAX, HELPER_MAX_BYTES, INSTRUCTIONS_MAX, Unsound};
@@ -18,3 +20,5 @@ pub use program::{Execution, Program, Progress};
 pub use range::{MemoryRange, RangeLimits, RangeSets, Ranges};
 pub use refusal::Refusal;
 pub use slots::{Piece, SlotLimits, Slots};
+#[cfg(feature = "wasm")]
+pub use wasm::WASM_MEMORY_MAX_BYTES;

@@ -191,7 +191,7 @@ mod tests {
     fn copies_overlap_neither_within_nor_between_memories() {
         let mut memory = written();
         assert_eq!(memory.copy_within(8, 12, 8), Err(Refusal::OverlappingCopy));
-        memory.copy_within(8, 16, 8).expect("apart");
+        memory.copy_within(8, 16, 8).expect("no overlap");
         assert_eq!(read(&memory, 16), *b"abcdefgh");
         let mut other = Memory::new(16).expect("a small memory");
         assert_eq!(other.copy_from(12, &memory, 8, 8), Err(Refusal::OutOfRange));

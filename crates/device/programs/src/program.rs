@@ -9,6 +9,8 @@ use crate::ebpf::{Machine, Verified};
 use crate::fault::Fault;
 use crate::range::Ranges;
 use crate::refusal::Refusal;
+#[cfg(feature = "wasm")]
+use crate::wasm;
 
 /// A program that was verified, or one of the device. It is in use while a clone of its `Arc` is held.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub struct Program {
 #[derive(Debug)]
 enum Code {
     Ebpf(Verified),
+    #[cfg(feature = "wasm")]
+    Wasm(wasm::Verified),
     BuiltIn(BuiltIn),
 }
 
@@ -42,6 +46,8 @@ impl Program {
     pub fn load(program_type: ProgramType, identifier: Option<u64>, bytes: &[u8]) -> Result<Self, Refusal> {
         let code = match program_type {
             ProgramType::EBPF => Code::Ebpf(Verified::load(bytes)?),
+            #[cfg(feature = "wasm")]
+            ProgramType::WASM => Code::Wasm(wasm::Verified::load(bytes)?),
             _ => return Err(Refusal::InvalidProgramType),
         };
         Ok(Self { identifier, size_bytes: bytes.len() as u64, code })
@@ -56,7 +62,7 @@ impl Program {
     /// Whether programs of this type can be loaded.
     #[must_use]
     pub fn is_loadable(program_type: ProgramType) -> bool {
-        program_type == ProgramType::EBPF
+        program_type == ProgramType::EBPF || (program_type == ProgramType::WASM && cfg!(feature = "wasm"))
     }
 
     /// Its type.
@@ -64,6 +70,8 @@ impl Program {
     pub const fn program_type(&self) -> ProgramType {
         match self.code {
             Code::Ebpf(_) => ProgramType::EBPF,
+            #[cfg(feature = "wasm")]
+            Code::Wasm(_) => ProgramType::WASM,
             Code::BuiltIn(_) => ProgramType::BUILT_IN,
         }
     }
@@ -92,17 +100,21 @@ pub struct Execution {
 #[derive(Debug)]
 enum State {
     Ebpf(Machine),
+    #[cfg(feature = "wasm")]
+    Wasm(wasm::Run),
     BuiltIn(Run),
 }
 
 impl Execution {
-    /// A run of `program` over `ranges`, with two parameters, that ends after `steps_max` steps. A step is an instruction; for a program
-    /// of the device it is a record, or 64 bytes.
+    /// A run of `program` over `ranges`, with two parameters, that ends after `steps_max` steps. A step is an instruction, about one in
+    /// WebAssembly; for a program of the device it is a record, or 64 bytes.
     #[must_use]
     pub fn new(program: Arc<Program>, ranges: &Ranges, parameters: [u64; 2], steps_max: u64) -> Self {
         let lengths = ranges.as_slice().iter().map(|range| range.length_bytes());
         let state = match &program.code {
             Code::Ebpf(_) => State::Ebpf(Machine::new(lengths, parameters)),
+            #[cfg(feature = "wasm")]
+            Code::Wasm(_) => State::Wasm(wasm::Run::new(lengths.collect(), parameters)),
             Code::BuiltIn(built_in) => State::BuiltIn(Run::new(*built_in, parameters)),
         };
         Self { program, state, steps_left: steps_max }
@@ -117,8 +129,11 @@ impl Execution {
         let mut left = given;
         let progress = match (&self.program.code, &mut self.state) {
             (Code::Ebpf(program), State::Ebpf(machine)) => machine.advance(program, ranges, &mut left)?,
+            #[cfg(feature = "wasm")]
+            (Code::Wasm(program), State::Wasm(run)) => run.advance(program, ranges, &mut left)?,
             (_, State::BuiltIn(run)) => run.advance(ranges, &mut left)?,
-            (Code::BuiltIn(_), State::Ebpf(_)) => return Err(Fault::Limit),
+            // The state is made for the code.
+            _ => return Err(Fault::Trap),
         };
         self.steps_left -= given - left;
         match progress {

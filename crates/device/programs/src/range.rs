@@ -212,7 +212,8 @@ mod tests {
 
     #[test]
     fn borrowed_ranges_are_in_the_order_of_the_host() {
-        let ranges = check(&[descriptor(1, 9, 2), descriptor(2, 0, 3), descriptor(1, 1, 4)]).expect("apart");
+        let ranges =
+            check(&[descriptor(1, 9, 2), descriptor(2, 0, 3), descriptor(1, 1, 4)]).expect("no overlap");
         let mut memories = [Memory::new(100).expect("small"), Memory::new(100).expect("small")];
         let [one, two] = &mut memories;
         let mut slices = ranges.borrow([(2, two), (1, one)]).expect("both memories");
@@ -250,7 +251,8 @@ mod tests {
     #[test]
     fn sets_with_ranges_of_a_deleted_memory_are_forgotten() {
         let mut sets = RangeSets::new(RangeLimits::default());
-        sets.create(check(&[descriptor(1, 0, 4), descriptor(2, 0, 4)]).expect("apart")).expect("the first");
+        sets.create(check(&[descriptor(1, 0, 4), descriptor(2, 0, 4)]).expect("no overlap"))
+            .expect("the first");
         sets.create(check(&[descriptor(1, 0, 4)]).expect("inside")).expect("the second");
         sets.forget(2);
         assert_eq!((sets.get(1).is_err(), sets.get(2).is_ok()), (true, true));

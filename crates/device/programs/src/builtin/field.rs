@@ -1,12 +1,4 @@
-//! A field of a record, as the first parameter describes it.
-//!
-//! | bits | meaning |
-//! |---|---|
-//! | 31:0 | bytes of a record |
-//! | 47:32 | position of the field in the record |
-//! | 51:48 | width of the field: 1, 2, 4 or 8 bytes, little-endian |
-//! | 55:52 | 0 unsigned, 1 signed, 2 floating point (4 or 8 bytes) |
-//! | 63:56 | what to do: a comparison (0 =, 1 ≠, 2 <, 3 ≤, 4 >, 5 ≥) or an aggregate (0 sum, 1 least, 2 greatest) |
+//! A field of a record, as the bits of the first parameter describe it.
 
 use std::cmp::Ordering;
 

@@ -1,12 +1,4 @@
-//! Programs of the device. Each is named by a number, and takes two parameters and the ranges of the command.
-//!
-//! | program | number | first parameter | second parameter | ranges | result |
-//! |---|---|---|---|---|---|
-//! | filter | 1 | [field](field) | constant | records; room for those that match | matching records |
-//! | aggregate | 2 | [field](field) of 8 bytes | 0 | records | sum (modulo 2^64), least or greatest |
-//! | CRC-32C | 3 | seed, 0 at first | 0 | one or more, taken in their order | checksum |
-//! | CRC-64/NVME | 4 | seed, 0 at first | 0 | one or more, taken in their order | checksum |
-//! | decompress | 5 | 1: a raw Snappy block, 2: Zstandard | bytes of the first range to take, 0 for all | source; room for the result | bytes of the result |
+//! Programs of the device. Each is named by a number, and takes two parameters and the ranges of the command, as the README says.
 
 mod aggregate;
 mod checksum;

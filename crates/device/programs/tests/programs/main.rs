@@ -5,6 +5,8 @@ mod assembler;
 mod built_in;
 mod ebpf;
 mod random;
+#[cfg(feature = "wasm")]
+mod wasm;
 
 use std::sync::Arc;
 
@@ -46,6 +48,10 @@ fn run_by(
         }
     }
 }
+
+/// The pool of threads that runs long programs takes them over.
+const fn is_send<T: Send>() {}
+const _: () = is_send::<Execution>();
 
 fn load(bytes: &[u8]) -> Result<Program, Refusal> {
     Program::load(ProgramType::EBPF, None, bytes)

@@ -251,6 +251,12 @@ statuses! {
     PAYLOAD_UNKNOWN = 7, 0xc0, "Payload Unknown or Expired";
     PAYLOAD_LIMIT_EXCEEDED = 7, 0xc1, "Unfinished Payload Limit Exceeded";
     PAYLOAD_FRAGMENT_INVALID = 7, 0xc2, "Payload Fragment Invalid";
+    QUERY_REFUSED = 7, 0xc3, "Query Refused";
+    QUERY_FAILED = 7, 0xc4, "Query Failed";
+    QUERY_LIMIT_EXCEEDED = 7, 0xc5, "Query Limit Exceeded";
+    QUERY_OBJECT_CHANGED = 7, 0xc6, "Query Object Changed";
+    QUERY_UNKNOWN = 7, 0xc7, "Query Unknown";
+    QUERY_RESOURCES_EXCEEDED = 7, 0xc8, "Query Resources Exceeded";
 }
 
 #[cfg(test)]

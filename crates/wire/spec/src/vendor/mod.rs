@@ -8,6 +8,7 @@
 mod log;
 mod many_keys;
 mod piggyback;
+mod query;
 mod range;
 
 use bitfield_struct::bitfield;
@@ -25,6 +26,7 @@ pub use piggyback::{
     pack_transfer_pt, pack_write, pack_write_pt, transfers, transfers_pt, unpack_transfer,
     unpack_transfer_pt, unpack_write, unpack_write_pt,
 };
+pub use query::{BlockObject, PlanFields, QueryAnswer, QueryCdw11, QueryFormat, ResultsAnswer};
 pub use range::{
     DeleteRangeResult, Found, FoundValue, KeyRange, ManyCdw10, RESULT_MAX_BYTES, ScanCdw10, ScanCdw11,
     ScanHeader, ScanPair, StoreManyCdw12, WHOLE_VALUE,
@@ -118,8 +120,10 @@ pub struct VendorArea {
     pub retrieve_many_max: u32,
     /// Longest payload of an atomic Store Many that every namespace takes, whatever its pairs are, in bytes.
     pub store_many_max_bytes: u32,
+    /// Longest text of a Query in bytes, 0 where there are no queries.
+    pub query_text_max_bytes: u32,
     /// Reserved.
-    pub reserved: [u8; 920],
+    pub reserved: [u8; 916],
 }
 
 assert_size! { VendorArea = 1024; }
@@ -146,6 +150,10 @@ open_enum! {
         KV_STORE_CXL = 0x90 "KV Store CXL",
         /// As `KV Store CXL`, with the first 35 value bytes in the command.
         KV_STORE_CXL_PIGGYBACK = 0x94 "KV Store CXL Piggyback",
+        /// A part of a result: see [`PlanFields`].
+        GET_RESULT = 0x92 "Get Result",
+        /// A part of a query's text: see [`PlanFields`].
+        WRITE_EXECUTION_PLAN = 0x95 "Write Execution Plan",
         /// Deletes the keys of a [`KeyRange`], a part of them at a time: see [`DeleteRangeResult`].
         KV_DELETE_RANGE = 0x98 "KV Delete Range",
         /// Store: whole pages by PRP, the tail (length mod 4096) by [`Self::KV_TRANSFER`].
@@ -156,6 +164,14 @@ open_enum! {
         KV_SCAN = 0xb2 "KV Scan",
         /// The values of many keys: see [`ManyCdw10`].
         KV_RETRIEVE_MANY = 0xb3 "KV Retrieve Many",
+        /// SQL over an object: see [`QueryCdw11`].
+        QUERY = 0xb5 "Query",
+        /// The next bytes of a query's result: see [`ResultsAnswer`].
+        QUERY_RESULTS = 0xb6 "Query Results",
+        /// Waits for more of a query's result: see [`QueryAnswer`].
+        QUERY_WAIT = 0xb8 "Query Wait",
+        /// Ends a query.
+        QUERY_END = 0xbc "Query End",
     }
 }
 

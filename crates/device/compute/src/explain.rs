@@ -115,6 +115,47 @@ fn width_bytes(data_type: &DataType) -> u64 {
     }
 }
 
+impl Explanation {
+    /// The explanation as one object of JSON, with a line feed behind it.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let column =
+            |(name, bytes): &(String, u64)| format!("{{\"name\":{},\"bytes\":{bytes}}}", quoted(name));
+        let columns: Vec<String> = self.columns.iter().map(column).collect();
+        let advice = match self.advice {
+            Advice::PushDown => "push_down",
+            Advice::ReadColumns => "read_columns",
+        };
+        format!(
+            concat!(
+                "{{\"columns\":[{}],\"row_groups\":{},\"row_groups_read\":{},\"rows_read\":{},\"rows_selected\":{},",
+                "\"rows_result\":{},\"device_reads_bytes\":{},\"push_down_moves_bytes\":{},",
+                "\"host_reads_bytes\":{},\"advice\":\"{}\"}}\n"
+            ),
+            columns.join(","),
+            self.row_groups,
+            self.row_groups_read,
+            self.rows_read,
+            self.rows_selected,
+            self.rows_result,
+            self.device_reads_bytes,
+            self.push_down_moves_bytes,
+            self.host_reads_bytes,
+            advice
+        )
+    }
+}
+
+/// A text as JSON has it (RFC 8259, section 7).
+fn quoted(text: &str) -> String {
+    let escaped = text.chars().flat_map(|character| match character {
+        '"' | '\\' => vec!['\\', character],
+        control if control < ' ' => format!("\\u{:04x}", u32::from(control)).chars().collect(),
+        other => vec![other],
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

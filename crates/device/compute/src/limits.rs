@@ -42,6 +42,13 @@ impl Default for Limits {
 #[derive(Debug, Clone, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
+/// The flag cancels the query once it is set.
+impl From<Arc<AtomicBool>> for Cancellation {
+    fn from(flag: Arc<AtomicBool>) -> Self {
+        Self(flag)
+    }
+}
+
 impl Cancellation {
     /// Cancels the query: it ends with [`QueryError::Cancelled`] after the batch or page that it is at.
     pub fn cancel(&self) {

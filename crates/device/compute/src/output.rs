@@ -28,16 +28,18 @@ pub enum Format {
 /// Bytes up to a limit.
 struct Bounded {
     bytes: Vec<u8>,
-    limit_bytes: usize,
+    /// Bytes that may follow.
+    left_bytes: usize,
     is_over: bool,
 }
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > self.limit_bytes {
+        let Some(left_bytes) = self.left_bytes.checked_sub(bytes.len()) else {
             self.is_over = true;
             return Err(io::Error::other("the result is over its limit"));
-        }
+        };
+        self.left_bytes = left_bytes;
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
@@ -62,7 +64,7 @@ enum Form {
 impl Output {
     /// An empty result with the columns of `schema`.
     pub fn new(format: Format, schema: &SchemaRef, limit_bytes: usize) -> Result<Self, QueryError> {
-        let into = Bounded { bytes: Vec::new(), limit_bytes, is_over: false };
+        let into = Bounded { bytes: Vec::new(), left_bytes: limit_bytes, is_over: false };
         let form = match format {
             Format::Csv { header } => Form::Csv { header: header.then(|| schema.clone()), into },
             Format::JsonLines => Form::JsonLines(JsonBuilder::new().with_explicit_nulls(true).build(into)),
@@ -94,7 +96,17 @@ impl Output {
         if is_over { Err(over) } else { Ok(result?) }
     }
 
-    /// The result.
+    /// What was written since the last call.
+    pub fn take_bytes(&mut self) -> Vec<u8> {
+        let into = match &mut self.form {
+            Form::Csv { into, .. } => into,
+            Form::JsonLines(writer) => writer.get_mut(),
+            Form::ArrowStream(writer) => writer.get_mut(),
+        };
+        std::mem::take(&mut into.bytes)
+    }
+
+    /// Ends the result; what was written since the last [`take_bytes`](Self::take_bytes).
     pub fn finish(self) -> Result<Vec<u8>, QueryError> {
         let over = |_| QueryError::Over(Limit::Result { limit_bytes: self.limit_bytes });
         let into = match self.form {

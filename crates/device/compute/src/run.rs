@@ -31,6 +31,9 @@ pub struct QueryResult {
     pub read_bytes: u64,
 }
 
+/// Takes the next bytes of a result. False ends the query as a cancellation does.
+type Give<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
+
 impl Query {
     /// Runs the query on `object`, on this thread.
     ///
@@ -43,20 +46,45 @@ impl Query {
         limits: &Limits,
         cancellation: &Cancellation,
     ) -> Result<QueryResult, QueryError> {
-        let watch = Arc::new(Watch::new(*limits, cancellation.clone()));
-        without_panic(|| self.run_watched(object, format, &watch))
+        let mut bytes = Vec::new();
+        let mut keep = |more: &[u8]| {
+            bytes.extend_from_slice(more);
+            true
+        };
+        let (rows, read_bytes) = self.run_into(object, format, limits, cancellation, &mut keep)?;
+        Ok(QueryResult { bytes, rows, read_bytes })
     }
 
+    /// The same, with the result given to `give` as it is made: in order, in pieces of any length. `give` returns whether it wants more.
+    /// Returns the rows of the result and the bytes read of the object.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run). A part of the result may have been given.
+    pub fn run_into(
+        &self,
+        object: &Arc<dyn Object>,
+        format: Format,
+        limits: &Limits,
+        cancellation: &Cancellation,
+        give: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(u64, u64), QueryError> {
+        let watch = Arc::new(Watch::new(*limits, cancellation.clone()));
+        let rows = without_panic(|| self.run_watched(object, format, &watch, give))?;
+        Ok((rows, watch.read_bytes()))
+    }
+
+    /// Rows of the result.
     fn run_watched(
         &self,
         object: &Arc<dyn Object>,
         format: Format,
         watch: &Arc<Watch>,
-    ) -> Result<QueryResult, QueryError> {
+        give: Give<'_>,
+    ) -> Result<u64, QueryError> {
         let table = Table::open(Arc::clone(object), Arc::clone(watch))?;
         let plan = Plan::bind(self, table.columns())?;
         let table = table.prepared(&plan)?;
-        let mut rows = RowsOut::new(&plan, format, watch.limits.result_bytes)?;
+        let mut rows = RowsOut::new(&plan, format, watch.limits.result_bytes, give)?;
         let scan = Scan { table: &table, plan: &plan, watch };
         match &plan.grouping {
             None => scan.rows(&mut rows)?,
@@ -65,8 +93,7 @@ impl Query {
                 let _ = rows.add(&groups.into_batch()?, watch)?;
             }
         }
-        let (bytes, rows) = rows.finish()?;
-        Ok(QueryResult { bytes, rows, read_bytes: watch.read_bytes() })
+        rows.finish()
     }
 }
 
@@ -96,7 +123,7 @@ impl Scan<'_> {
     }
 
     /// Gives the rows of all parts to `rows`.
-    fn rows(&self, rows: &mut RowsOut<'_>) -> Result<(), QueryError> {
+    fn rows(&self, rows: &mut RowsOut<'_, '_>) -> Result<(), QueryError> {
         let parts = self.parts()?;
         if self.is_alone() || parts.len() < 2 {
             for part in parts {
@@ -170,8 +197,9 @@ impl Scan<'_> {
 }
 
 /// Rows on their way to the result: items, order, limit, format.
-struct RowsOut<'p> {
+struct RowsOut<'p, 'g> {
     plan: &'p Plan,
+    give: Give<'g>,
     sorter: Option<Sorter>,
     output: Output,
     skip: usize,
@@ -179,13 +207,13 @@ struct RowsOut<'p> {
     written: u64,
 }
 
-impl<'p> RowsOut<'p> {
-    fn new(plan: &'p Plan, format: Format, limit_bytes: usize) -> Result<Self, QueryError> {
+impl<'p, 'g> RowsOut<'p, 'g> {
+    fn new(plan: &'p Plan, format: Format, limit_bytes: usize, give: Give<'g>) -> Result<Self, QueryError> {
         let sorter = (!plan.order.is_empty()).then(|| Sorter::new(plan.order.clone(), plan.rows_needed()));
         let output = Output::new(format, &plan.schema, limit_bytes)?;
         let rows = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
         let (skip, left) = (rows(plan.offset), plan.limit.map_or(usize::MAX, rows));
-        Ok(Self { plan, sorter, output, skip, left, written: 0 })
+        Ok(Self { plan, give, sorter, output, skip, left, written: 0 })
     }
 
     /// Adds rows that the items are made of. Breaks once no more are needed.
@@ -213,15 +241,22 @@ impl<'p> RowsOut<'p> {
                 RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?.slice(skipped, given);
             self.output.write(&given_rows)?;
             self.written += given as u64;
+            let bytes = self.output.take_bytes();
+            self.hand_over(&bytes)?;
         }
         Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
-    fn finish(mut self) -> Result<(Vec<u8>, u64), QueryError> {
+    fn hand_over(&mut self, bytes: &[u8]) -> Result<(), QueryError> {
+        if (self.give)(bytes) { Ok(()) } else { Err(QueryError::Cancelled) }
+    }
+
+    fn finish(mut self) -> Result<u64, QueryError> {
         if let Some(rows) = self.sorter.take().map(Sorter::finish).transpose()?.flatten() {
             let _ = self.write(rows)?;
         }
-        Ok((self.output.finish()?, self.written))
+        let bytes = self.output.finish()?;
+        if bytes.is_empty() || (self.give)(&bytes) { Ok(self.written) } else { Err(QueryError::Cancelled) }
     }
 }
 

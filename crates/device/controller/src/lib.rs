@@ -33,6 +33,7 @@ mod opcode;
 mod outcome;
 mod payload;
 mod port;
+mod query;
 mod queue;
 mod register;
 mod reservation;
@@ -62,6 +63,10 @@ pub use namespace::{BlockEngine, Namespace};
 pub use opcode::admin_only_reports;
 pub use outcome::{Done, ExternalCommand, Reply};
 pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
+pub use query::{
+    BlockObjectReader, QueryEngine, QueryFailure, QueryId, QueryLimits, QueryObject, QueryProgress,
+    QueryRequest, QueryState, RangeWatch, ValuePlace,
+};
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
 pub use reservation::{Access, Host, PERSISTENT_REGISTRANTS};
 pub use subsystem::{

@@ -6,6 +6,7 @@ use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::VendorOpcode;
 
+use crate::query::command::is_query;
 use crate::reservation::Access;
 
 /// I/O opcodes from here on are vendor specific.
@@ -56,6 +57,7 @@ pub fn admin_only_reports(opcode: u8) -> bool {
 pub(crate) const fn access(opcode: u8) -> Access {
     match opcode {
         RETRIEVE_OR_READ | COMPARE | VERIFY | LIST | EXIST | SCAN | RETRIEVE_MANY => Access::Read,
+        _ if is_query(VendorOpcode(opcode)) => Access::Read,
         _ => Access::Write,
     }
 }

@@ -33,10 +33,13 @@ impl Outcome {
     }
 }
 
+/// Stands for a namespace in a command that waits for a query: its place is the query's identifier.
+pub const QUERIES: u32 = 0;
+
 /// A command that an external engine executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExternalCommand {
-    /// The namespace.
+    /// The namespace, or [`QUERIES`].
     pub nsid: u32,
     /// Its slot in the engine.
     pub place: Place,
@@ -58,10 +61,12 @@ pub struct Reply {
 pub struct Done {
     /// The controller that it came over, which may be gone.
     pub owner: ControllerId,
-    /// The namespace.
+    /// The namespace, or [`QUERIES`].
     pub nsid: u32,
     /// Its slot in the engine.
     pub place: Place,
-    /// How it ended.
-    pub result: Result<(), CommandError>,
+    /// How it ended: dwords 0 and 1 of its completion, or why it failed.
+    pub result: Result<[u32; 2], CommandError>,
+    /// What its error was, in words of its own.
+    pub text: Option<String>,
 }

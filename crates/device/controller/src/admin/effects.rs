@@ -15,6 +15,7 @@ use super::feature;
 use super::transfers::EnabledTransfers;
 use crate::error::CommandError;
 use crate::opcode::FIRST_VENDOR_OPCODE;
+use crate::query::command::{is_plan, is_query};
 
 /// Supported; affects one namespace, as every I/O command.
 const SUPPORTED: Effects = Effects::new().with_csupp(true).with_csp(Effects::SCOPE_NAMESPACE);
@@ -90,7 +91,11 @@ pub(super) fn page(
 
 fn io_commands(csi: Csi) -> Result<Vec<(u8, Effects)>, CommandError> {
     match csi {
-        Csi::NVM => Ok(NVM.map(|(opcode, effects)| (opcode.0, effects)).to_vec()),
+        Csi::NVM => {
+            let queries = VendorOpcode::ALL.iter().filter(|opcode| is_query(**opcode) && !is_plan(**opcode));
+            let queries = queries.map(|opcode| (opcode.0, SUPPORTED));
+            Ok(NVM.map(|(opcode, effects)| (opcode.0, effects)).into_iter().chain(queries).collect())
+        }
         Csi::KV => {
             let vendor = VendorOpcode::ALL.iter().map(|opcode| (opcode.0, vendor_effects(*opcode)));
             Ok(KV.map(|(opcode, effects)| (opcode.0, effects)).into_iter().chain(vendor).collect())
@@ -102,6 +107,7 @@ fn io_commands(csi: Csi) -> Result<Vec<(u8, Effects)>, CommandError> {
 fn vendor_effects(opcode: VendorOpcode) -> Effects {
     match opcode {
         VendorOpcode::KV_SCAN | VendorOpcode::KV_RETRIEVE_MANY => SUPPORTED,
+        _ if is_query(opcode) => SUPPORTED,
         _ => CHANGES_DATA,
     }
 }
@@ -139,6 +145,7 @@ fn has_io_command(cx: &Context<'_, '_>, transfers: EnabledTransfers, csi: Csi, o
     }
     let exported = cx.subsystem.engine_commands();
     match NvmOpcode(opcode) {
+        _ if is_query(VendorOpcode(opcode)) => cx.subsystem.query_text_max_bytes() > 0,
         _ if opcode >= FIRST_VENDOR_OPCODE => transfers.has_command(VendorOpcode(opcode)),
         _ if csi != Csi::NVM => true,
         NvmOpcode::COMPARE => exported.compare,

@@ -1,5 +1,6 @@
 //! The error log (Base 2.1, section 5.1.12.1.2), and the statuses that are logged.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use byway_spec::Status;
@@ -22,18 +23,19 @@ pub(super) struct ErrorLog {
 }
 
 /// An error for the log, with its text.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Noted {
     pub entry: ErrorEntry,
-    pub words: &'static str,
+    pub words: Cow<'static, str>,
 }
 
 impl ErrorLog {
-    /// Logs the failure of a command; the status of its completion.
-    pub fn log(&mut self, sqid: u16, cid: u16, error: &CommandError) -> Status {
+    /// Logs the failure of a command, in words of its own where there are some; the status of its completion.
+    pub fn log(&mut self, sqid: u16, cid: u16, error: &CommandError, text: Option<String>) -> Status {
         let (status, noted) = note(sqid, cid, error);
         if let Some(noted) = noted {
-            self.add(noted);
+            let words = text.map_or(noted.words, Cow::Owned);
+            self.add(Noted { words, ..noted });
         }
         status
     }
@@ -77,7 +79,7 @@ impl ErrorLog {
 
     /// The vendor log page with the words for each entry.
     pub fn texts_page(&self) -> Vec<u8> {
-        let text = |noted: &Noted| ErrorText::new(noted.entry.error_count, noted.words);
+        let text = |noted: &Noted| ErrorText::new(noted.entry.error_count, &noted.words);
         let mut page: Vec<u8> =
             self.entries.iter().flat_map(|noted| text(noted).as_bytes().to_vec()).collect();
         page.resize(ENTRIES * size_of::<ErrorText>(), 0);
@@ -98,7 +100,7 @@ pub(crate) fn note(sqid: u16, cid: u16, error: &CommandError) -> (Status, Option
         parameter: error.location,
         ..ErrorEntry::default()
     };
-    (status.with_more(), Some(Noted { entry, words: error.cause }))
+    (status.with_more(), Some(Noted { entry, words: error.cause.into() }))
 }
 
 /// Statuses that answer a question and are not logged. Path statuses have a log of their own (ANA).
@@ -139,7 +141,7 @@ mod tests {
     fn newest_error_is_listed_first_and_the_oldest_is_dropped() {
         let mut log = ErrorLog::default();
         for cid in 0..100 {
-            log.add(Noted { entry: ErrorEntry { cid, ..ErrorEntry::default() }, words: "it failed" });
+            log.add(Noted { entry: ErrorEntry { cid, ..ErrorEntry::default() }, words: "it failed".into() });
             if cid == 89 {
                 log.number(|new| new);
             }

@@ -230,6 +230,7 @@ fn vendor_area(subsystem: &Subsystem, byte_region_bytes: u64) -> VendorArea {
         result_max_bytes: RESULT_MAX_BYTES as u32,
         retrieve_many_max: RETRIEVE_MANY_MAX as u32,
         store_many_max_bytes: subsystem.store_many_max_bytes(),
+        query_text_max_bytes: subsystem.query_text_max_bytes(),
         device_memory_bytes: windows.window_bytes * u64::from(windows.count),
         cxl_window_bytes: windows.window_bytes,
         cxl_windows: windows.count,

@@ -127,7 +127,7 @@ impl AdminState {
             parameter: NO_LOCATION,
             ..ErrorEntry::default()
         };
-        self.errors.add(Noted { entry, words: "the host said nothing within its keep alive time" });
+        self.errors.add(Noted { entry, words: "the host said nothing within its keep alive time".into() });
     }
 
     /// Keeps an Asynchronous Event Request until an event completes it.
@@ -176,9 +176,9 @@ impl AdminState {
         self.events.report()
     }
 
-    /// Logs the failure of a command; the status of its completion.
-    pub fn log_error(&mut self, ticket: &Ticket, error: &CommandError) -> Status {
-        self.errors.log(ticket.sqid, ticket.cid, error)
+    /// Logs the failure of a command, in words of its own where there are some; the status of its completion.
+    pub fn log_error(&mut self, ticket: &Ticket, error: &CommandError, text: Option<String>) -> Status {
+        self.errors.log(ticket.sqid, ticket.cid, error, text)
     }
 
     /// Numbers new entries of the error log, by the count that the device keeps.
@@ -203,7 +203,7 @@ impl AdminState {
             ..ErrorEntry::default()
         };
         let words = "a doorbell of no queue, or a value outside its queue, was written";
-        self.errors.add(Noted { entry, words });
+        self.errors.add(Noted { entry, words: words.into() });
         self.events.raise(if is_known { Event::INVALID_DOORBELL_VALUE } else { Event::INVALID_DOORBELL });
     }
 

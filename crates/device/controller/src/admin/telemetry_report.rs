@@ -3,6 +3,8 @@
 //! Nothing is counted for it: it has what the vendor logs, SMART, the error log and the metrics have. It has no keys, values, blocks,
 //! addresses or names of hosts.
 
+use std::borrow::Cow;
+
 use byway_flash::FlashHealth;
 use byway_link::Ledger;
 use byway_spec::Status;
@@ -124,7 +126,7 @@ struct ErrorRow {
     sqid: u16,
     cid: u16,
     status: String,
-    text: &'static str,
+    text: Cow<'static, str>,
 }
 
 /// The report, as JSON.
@@ -261,7 +263,7 @@ impl ErrorRow {
             sqid: entry.sqid,
             cid: entry.cid,
             status: Status(entry.phase_and_status >> 1).code().to_string(),
-            text: noted.words,
+            text: noted.words.clone(),
         }
     }
 }

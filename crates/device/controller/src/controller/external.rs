@@ -8,30 +8,42 @@ use byway_spec::Status;
 use super::Controller;
 use crate::error::CommandError;
 use crate::external::Outstanding;
-use crate::outcome::{Done, ExternalCommand};
+use crate::namespace::engine::Place;
+use crate::outcome::{Done, ExternalCommand, QUERIES};
 use crate::payload::{HostData, Mapped};
 use crate::port::Port;
+use crate::query::QueryId;
 use crate::subsystem::Subsystem;
 
 impl Controller {
     /// Completes a command that an external engine has finished. If its queue is gone, only its slot is released.
     pub fn complete_external(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, done: Done) {
-        let Done { nsid, place, result, .. } = done;
+        let Done { nsid, place, result, text, .. } = done;
         let Some(Outstanding { ticket, at, mapped }) = self.external.remove(nsid, place) else {
-            return subsystem.release_external(nsid, place);
+            return subsystem.abandon_external(nsid, place);
         };
         let qid = ticket.sqid;
-        let result = result.and_then(|()| self.hand_over(subsystem, port, at, mapped.as_deref()));
+        let result = result.map(|answer| self.answer_of(nsid, place, answer));
+        let result =
+            result.and_then(|answer| self.hand_over(subsystem, port, at, mapped.as_deref()).map(|()| answer));
         let has_data = result.is_ok() && at.reply.data_bytes > 0 && mapped.is_none();
         self.external.reuse(mapped);
-        let status = result.as_ref().map_or_else(|error| error.status, |()| Status::SUCCESS);
+        let status = result.as_ref().map_or_else(|error| error.status, |_| Status::SUCCESS);
         subsystem.count_external(nsid, place, status);
         match result {
-            Ok(()) => self.complete(port, ticket, Status::SUCCESS, 0, 0),
-            Err(error) => self.complete_error(port, ticket, &error),
+            Ok([dw0, dw1]) => self.complete(port, ticket, Status::SUCCESS, dw0, dw1),
+            Err(error) => self.complete_error_with(port, ticket, &error, text),
         }
         if !self.note_reply(qid, at, has_data) {
             subsystem.release_external(nsid, place);
+        }
+    }
+
+    /// The answer of a command, as the command that waits for it has it.
+    fn answer_of(&mut self, nsid: u32, place: Place, answer: [u32; 2]) -> [u32; 2] {
+        match nsid {
+            QUERIES => self.answer_of_plan(QueryId(place.0 as u16), answer),
+            _ => answer,
         }
     }
 

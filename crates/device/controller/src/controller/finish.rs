@@ -56,7 +56,7 @@ impl Controller {
         let (status, dw0, dw1) = match result {
             Ok(Outcome::Done { dw0, dw1 }) => (Status::SUCCESS, dw0, dw1),
             Ok(_) => (Status::SUCCESS, 0, 0),
-            Err(error) => (self.admin.log_error(&ticket, &error), error.dw0, 0),
+            Err(error) => (self.admin.log_error(&ticket, &error, None), error.dw0, 0),
         };
         let entry = self.queues.entry(&ticket, status, dw0, dw1);
         self.group_commit.push(Uncommitted { ticket, entry, due_ps: port.meter.arrived_ps() });
@@ -64,7 +64,18 @@ impl Controller {
 
     /// Completes a command that failed, and logs its error.
     pub(super) fn complete_error(&mut self, port: &mut Port<'_>, ticket: Ticket, error: &CommandError) {
-        let status = self.admin.log_error(&ticket, error);
+        self.complete_error_with(port, ticket, error, None);
+    }
+
+    /// The same with `text` in the log instead of the error's own.
+    pub(super) fn complete_error_with(
+        &mut self,
+        port: &mut Port<'_>,
+        ticket: Ticket,
+        error: &CommandError,
+        text: Option<String>,
+    ) {
+        let status = self.admin.log_error(&ticket, error, text);
         self.complete(port, ticket, status, error.dw0, 0);
     }
 

@@ -14,6 +14,7 @@ mod external;
 mod finish;
 mod fused;
 mod io;
+mod query;
 mod run;
 mod sync;
 mod vendor;
@@ -32,6 +33,7 @@ use crate::group_commit::GroupCommit;
 use crate::id::ControllerId;
 use crate::limits::MAX_IO_QUEUES;
 use crate::namespace::Room;
+use crate::query::Plans;
 use crate::queue::Queues;
 use crate::register::{CmbRegisters, Event, Registers};
 use crate::subsystem::Subsystem;
@@ -52,6 +54,8 @@ pub struct Controller {
     admin: AdminState,
     /// Values that come in pieces by pass-through commands.
     payloads: PayloadTable,
+    /// Queries whose text comes in parts.
+    plans: Plans,
     /// Working memory of the current command.
     room: Room,
     /// Inline payload of the current command; its length is the longest allowed.
@@ -97,6 +101,7 @@ impl Controller {
             deferred: Deferred::default(),
             admin: AdminState::default(),
             payloads: PayloadTable::default(),
+            plans: Plans::default(),
             room: Room::default(),
             inline: Vec::new(),
             habits,
@@ -235,6 +240,8 @@ impl Controller {
         self.deferred.clear();
         self.admin.reset();
         self.payloads.clear();
+        self.plans.clear();
+        subsystem.end_queries_of(self.id);
         for place in 0..2 * u32::from(MAX_IO_QUEUES + 1) {
             DoorbellIndex::at(place).into_iter().for_each(|index| doorbells.reset(index));
         }

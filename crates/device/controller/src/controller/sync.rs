@@ -56,7 +56,7 @@ impl Controller {
     pub fn end_cover(&mut self, port: &mut Port<'_>, synced: &Result<(), CommandError>, now_ps: u64) {
         let mut covered = self.group_commit.take_covered();
         for command in covered.drain(..) {
-            let synced = synced.clone().map_err(|error| self.admin.log_error(&command.ticket, &error));
+            let synced = synced.clone().map_err(|error| self.admin.log_error(&command.ticket, &error, None));
             self.deliver_uncommitted(port, command, synced);
         }
         self.group_commit.reuse(covered);

@@ -13,6 +13,7 @@ use crate::namespace::{Execution, VALUE_MAX_BYTES};
 use crate::opcode;
 use crate::outcome::Outcome;
 use crate::port::Port;
+use crate::query::command::is_query;
 use crate::reservation::Access;
 use crate::subsystem::Subsystem;
 use crate::transfer::assembly::{Assembly, Target};
@@ -30,6 +31,9 @@ impl Controller {
         carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
         let opcode = VendorOpcode(command.opcode());
+        if is_query(opcode) {
+            return self.execute_query(subsystem, port, qid, command, carried);
+        }
         if !self.admin.transfers().has_command(opcode) {
             return Err(NOT_ENABLED);
         }

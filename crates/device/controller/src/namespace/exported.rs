@@ -104,7 +104,8 @@ impl ExportedNamespace {
             owner.is_under_way = false;
             owner.id
         });
-        Some(Done { owner, nsid: self.record.nsid, place, result })
+        let result = result.map(|()| [0; 2]);
+        Some(Done { owner, nsid: self.record.nsid, place, result, text: None })
     }
 
     /// Whether its engine has commands that came over controller `id`.

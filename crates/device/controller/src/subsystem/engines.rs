@@ -9,7 +9,7 @@ use crate::id::ControllerId;
 use crate::limits::{MAX_NAMESPACES, MAX_TRANSFER_BYTES};
 use crate::namespace::engine::{EngineCommands, EngineShape, Place};
 use crate::namespace::{BlockEngine, ExportedNamespace, Namespace, Pair};
-use crate::outcome::{Done, ExternalCommand, Outcome};
+use crate::outcome::{Done, ExternalCommand, Outcome, QUERIES};
 use crate::reservation::Reservations;
 
 impl Subsystem {
@@ -93,6 +93,9 @@ impl Subsystem {
 
     /// The next finished command of any engine. `None` leaves every command begun.
     pub fn next_done(&mut self) -> Option<Done> {
+        if let Some(done) = self.next_answered_query() {
+            return Some(done);
+        }
         let done = (0..self.engines.len()).find_map(|at| {
             let nsid = *self.engines.get(at)?;
             self.exported_mut(nsid)?.next_done()
@@ -119,8 +122,12 @@ impl Subsystem {
         self.engine_commands().compare
     }
 
-    /// Cancels a command that its engine has not started; whether that was possible.
+    /// Cancels a command that its engine has not started, or that waits for a query, which ends; whether that was possible.
     pub(crate) fn cancel_external(&mut self, nsid: u32, place: Place) -> bool {
+        if nsid == QUERIES {
+            self.end_query_at(place);
+            return true;
+        }
         self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place))
     }
 
@@ -135,9 +142,17 @@ impl Subsystem {
         self.exported_mut(nsid).into_iter().for_each(|exported| exported.release(place));
     }
 
+    /// Releases the slot of a command whose queue is gone, or ends the query that it waited for.
+    pub(crate) fn abandon_external(&mut self, nsid: u32, place: Place) {
+        self.release_external(nsid, place);
+        if nsid == QUERIES {
+            self.end_query_at(place);
+        }
+    }
+
     /// Releases the slot of a command whose controller is gone.
     pub fn release_done(&mut self, done: &Done) {
-        self.release_external(done.nsid, done.place);
+        self.abandon_external(done.nsid, done.place);
     }
 
     /// Copies the data of a command to `into`, fills the rest with zeroes, and releases its slot. Only zeroes if the

@@ -14,6 +14,7 @@ mod namespaces;
 mod options;
 mod paths;
 mod permit;
+mod queries;
 mod sanitize;
 mod space;
 mod upkeep;
@@ -30,6 +31,7 @@ use crate::id::ControllerId;
 use crate::limits::MAX_NAMESPACES;
 use crate::lookup_hints::NamespaceHints;
 use crate::namespace::Namespace;
+use crate::query::QueryTable;
 use crate::reservation::{Hosts, Notices, Reservations};
 
 pub use changes::Changes;
@@ -106,6 +108,8 @@ pub struct Subsystem {
     stalls: StallCounters,
     /// The sanitize operation that is going on.
     sanitizing: Option<sanitize::Progress>,
+    /// Queries, if there is an engine for them.
+    queries: Option<Box<QueryTable>>,
 }
 
 impl std::fmt::Debug for Subsystem {
@@ -154,6 +158,7 @@ impl Subsystem {
             counting: None,
             stalls: StallCounters::default(),
             sanitizing: None,
+            queries: None,
         };
         subsystem.flash.report_to(flash_events::log);
         subsystem.resume_sanitize()?;
@@ -363,6 +368,7 @@ impl Subsystem {
     pub(crate) fn remove_controller(&mut self, id: ControllerId) {
         self.stalls.forget_controller(id);
         self.forget_host(id);
+        self.end_queries_of(id);
         self.place(id, None);
         self.leaving.insert(id);
         self.see_off(id);

@@ -20,6 +20,13 @@ impl AccessVersion {
     pub(super) fn change(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
+
+    /// A permit until the next change; none without a reader.
+    pub(super) fn permit(&self, reader: Option<BlockReader>) -> Option<BlockPermit> {
+        let version = Arc::clone(&self.0);
+        let granted = version.load(Ordering::Acquire);
+        reader.map(|reader| BlockPermit { reader, version, granted })
+    }
 }
 
 impl Drop for AccessVersion {
@@ -91,13 +98,9 @@ impl Subsystem {
         let is_counted = self.counts_commands();
         let access = |slot: &super::Slot| {
             let Namespace::Nvm(nvm) = &slot.namespace else { return None };
-            let is_free = slot.free.contains(id) && !is_counted;
-            let permit = || {
-                let reader = self.flash.block_reader(nvm.record().extent)?;
-                let version = Arc::clone(&slot.version.0);
-                let granted = version.load(Ordering::Acquire);
-                Some(BlockPermit { reader, version, granted })
-            };
+            // A query that reads blocks is told of changes by commands under the run lock.
+            let is_free = slot.free.contains(id) && !is_counted && !nvm.is_watched();
+            let permit = || slot.version.permit(self.flash.block_reader(nvm.record().extent));
             slot.served
                 .contains(id)
                 .then(|| BlockAccess { shape: nvm.shape(), permit: if is_free { permit() } else { None } })

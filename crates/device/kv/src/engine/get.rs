@@ -58,6 +58,12 @@ impl Located {
         (self.address, self.shape)
     }
 
+    /// Address of its record in the value log: another one once the value was overwritten or moved.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
     /// Length of the whole value, in bytes.
     #[inline]
     #[must_use]

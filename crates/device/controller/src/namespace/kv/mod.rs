@@ -8,6 +8,7 @@ mod bulk;
 mod command;
 mod deleted_space;
 mod lookups;
+mod object;
 mod read;
 mod retrieve_many;
 mod scan;

@@ -10,6 +10,7 @@ mod transfer;
 
 use byway_flash::{Cause, Flash, FlashError, NamespaceKind, NamespaceRecord, UNIT_BYTES};
 use byway_spec::nvm::{NvmCdw12, NvmOpcode};
+use byway_spec::vendor::BlockObject;
 use byway_spec::{Command, Status};
 
 pub(super) use self::command::{Blocks, NvmCommand, OUT_OF_RANGE, copy_blocks, dsm_blocks};
@@ -19,6 +20,7 @@ use super::media::{read_error, timed, write_error};
 use super::{Execution, NO_SUCH_FORMAT, Outcome};
 use crate::error::CommandError;
 use crate::port::Port;
+use crate::query::{RangeWatch, RangeWatches};
 
 /// Block sizes a namespace can be formatted with, as powers of two: LBA formats 0 and 1.
 pub const LBA_FORMATS: [u8; 2] = [9, 12];
@@ -28,6 +30,8 @@ pub const LBA_FORMATS: [u8; 2] = [9, 12];
 pub struct NvmNamespace {
     record: NamespaceRecord,
     lba_shift: u8,
+    /// What queries read of it.
+    watches: RangeWatches,
 }
 
 /// Number and size of blocks.
@@ -77,7 +81,7 @@ impl NvmNamespace {
         let [formatted_with, ..] = record.owner_state;
         let known = |shift: &u8| LBA_FORMATS.contains(shift);
         let lba_shift = [formatted_with, made_with].into_iter().find(known).unwrap_or(LBA_FORMATS[0]);
-        Self { record, lba_shift }
+        Self { record, lba_shift, watches: RangeWatches::default() }
     }
 
     /// Its record in the image.
@@ -115,6 +119,7 @@ impl NvmNamespace {
     /// Invalid Format for an unknown index; errors of the flash.
     pub fn format(&mut self, flash: &mut Flash, index: u8) -> Result<(), CommandError> {
         let shift = *LBA_FORMATS.get(usize::from(index)).ok_or(NO_SUCH_FORMAT)?;
+        self.watches.note(ByteRange { at: 0, len: self.record.size_bytes });
         flash.clear(self.record.extent).map_err(write_error)?;
         flash.set_owner_state(self.record.nsid, &[shift]).map_err(write_error)?;
         self.record.owner_state[0] = shift;
@@ -164,6 +169,29 @@ impl NvmNamespace {
         self.shape().bytes(blocks)
     }
 
+    /// The bytes of an object, if the namespace has all of them.
+    ///
+    /// # Errors
+    /// LBA Out of Range.
+    pub(crate) fn object_range(&self, object: BlockObject) -> Result<ByteRange, CommandError> {
+        let at = object.slba.checked_mul(1 << self.lba_shift).ok_or(OUT_OF_RANGE)?;
+        let end = at.checked_add(object.len_bytes).ok_or(OUT_OF_RANGE)?;
+        if object.len_bytes == 0 || end > self.record.size_bytes {
+            return Err(OUT_OF_RANGE);
+        }
+        Ok(ByteRange { at, len: object.len_bytes })
+    }
+
+    /// Watches a range for changes.
+    pub(crate) fn watch(&mut self, range: ByteRange) -> RangeWatch {
+        self.watches.add(range)
+    }
+
+    /// Whether a query reads a range: then every change is made under the run lock.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watches.any()
+    }
+
     /// Reads bytes, which lie inside it, at modelled time `now_ps`.
     ///
     /// # Errors
@@ -191,6 +219,7 @@ impl NvmNamespace {
         from: &[u8],
         now_ps: &mut u64,
     ) -> Result<(), CommandError> {
+        self.watches.note(ByteRange { at, len: from.len() as u64 });
         flash.write_bytes(self.record.extent, at, from, Cause::Host, now_ps).map_err(write_error)
     }
 
@@ -212,6 +241,7 @@ impl NvmNamespace {
 
     /// Makes bytes read as zeroes: whole units are deallocated, parts of mapped units written.
     fn clear(&self, flash: &mut Flash, port: &mut Port<'_>, range: ByteRange) -> Result<(), CommandError> {
+        self.watches.note(range);
         let unit = UNIT_BYTES as u64;
         let end = range.at + range.len;
         let (first, last) = (range.at.next_multiple_of(unit).min(end), end - end % unit);

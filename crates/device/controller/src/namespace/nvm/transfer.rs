@@ -27,6 +27,12 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
+    /// Whether both have a byte.
+    pub fn meets(self, other: Self) -> bool {
+        let (end, other_end) = (self.at.saturating_add(self.len), other.at.saturating_add(other.len));
+        self.at < other_end && other.at < end && self.len > 0 && other.len > 0
+    }
+
     /// The range in pieces for working memory, as (place, length). They end where chunks of the namespace do, so
     /// that no unit is written in two parts.
     pub fn chunks(self) -> impl Iterator<Item = (u64, usize)> {

@@ -1,0 +1,111 @@
+//! The boundary between a controller and the engine that executes queries.
+//!
+//! **What an implementer must do.** Begin a query without waiting for it, give its result in pieces, and note each time that a query
+//! which was waited for has more of it or has ended. A failure is a status with a sentence for the host.
+//!
+//! **What it may rely on.** One thread at a time calls it. No identifier is used after [`QueryEngine::end`].
+
+use std::fmt;
+
+use byway_spec::Status;
+use byway_spec::vendor::QueryFormat;
+
+use super::object::QueryObject;
+use crate::error::CommandError;
+
+/// A query of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueryId(pub u16);
+
+/// A query to begin.
+#[derive(Debug)]
+pub struct QueryRequest {
+    /// Its text.
+    pub text: String,
+    /// What it reads.
+    pub object: QueryObject,
+    /// How its result is written.
+    pub format: QueryFormat,
+    /// CSV: the first line names the columns.
+    pub has_header: bool,
+    /// The result says what the query would read and move, instead of its rows.
+    pub explains: bool,
+    /// Nothing of the result is taken before the query has ended.
+    pub is_taken_whole: bool,
+}
+
+/// Limits of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryLimits {
+    /// Longest text in bytes.
+    pub text_bytes: u32,
+    /// Most queries at a time.
+    pub queries: u16,
+}
+
+/// How far a query is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryProgress {
+    /// Bytes of the result that can be taken now.
+    pub ready_bytes: u64,
+    /// Whether more come.
+    pub state: QueryState,
+}
+
+/// Whether a query goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueryState {
+    /// It waits or runs, and its result has less than what is worth an answer.
+    Running,
+    /// It runs, and its result has enough for an answer.
+    Streaming,
+    /// It has ended, with all of its result.
+    Ended,
+    /// It has failed.
+    Failed(QueryFailure),
+}
+
+/// Why a query failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryFailure {
+    /// The status for the host.
+    pub status: Status,
+    /// A sentence for the host's error log.
+    pub text: String,
+}
+
+/// An engine that executes queries. See the module's text for the contract.
+pub trait QueryEngine: Send + Sync {
+    /// Its limits. They do not change.
+    fn limits(&self) -> QueryLimits;
+
+    /// Begins query `id`.
+    ///
+    /// # Errors
+    /// The status for a query that there are no resources for.
+    fn begin(&mut self, id: QueryId, request: QueryRequest) -> Result<(), CommandError>;
+
+    /// How far a query is.
+    fn progress(&self, id: QueryId) -> QueryProgress;
+
+    /// The next bytes of a result that are there, at most `most_bytes`. They stay until they are [taken](Self::take).
+    fn peek(&self, id: QueryId, most_bytes: usize) -> Vec<u8>;
+
+    /// Takes `bytes` of a result, which were peeked at.
+    fn take(&mut self, id: QueryId, bytes: usize);
+
+    /// Ends a query, whatever it is at, and forgets it.
+    fn end(&mut self, id: QueryId);
+
+    /// Has [`next_advanced`](Self::next_advanced) name a query, whether or not it got on.
+    fn recheck(&mut self, id: QueryId);
+
+    /// The next query that got on since it was last named here. It may have ended meanwhile.
+    fn next_advanced(&mut self) -> Option<QueryId>;
+}
+
+impl fmt::Debug for dyn QueryEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueryEngine").field("limits", &self.limits()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,24 @@
+//! Queries: SQL over an object, executed by an engine outside the controller, and their results as streams.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `command.rs` | commands about queries, parsed |
+//! | `engine.rs` | the boundary to the engine |
+//! | `object.rs` | what a query reads, and how it learns that this has changed |
+//! | `plans.rs` | texts that come in parts |
+//! | `table.rs` | queries that have not ended, with their controllers |
+//! | `watch.rs` | ranges of blocks that must not change meanwhile |
+
+pub(crate) mod command;
+mod engine;
+mod object;
+mod plans;
+mod table;
+mod watch;
+
+pub use engine::{QueryEngine, QueryFailure, QueryId, QueryLimits, QueryProgress, QueryRequest, QueryState};
+pub use object::{BlockObjectReader, QueryObject, ValuePlace};
+pub(crate) use plans::{Plans, Written};
+pub(crate) use table::QueryTable;
+pub use watch::RangeWatch;
+pub(crate) use watch::RangeWatches;

@@ -1,0 +1,201 @@
+//! Queries that have not ended, with the controllers that they came over.
+
+use std::collections::BTreeMap;
+
+use byway_spec::Status;
+
+use super::engine::{QueryEngine, QueryFailure, QueryId, QueryLimits, QueryRequest, QueryState};
+use crate::error::CommandError;
+use crate::id::ControllerId;
+
+/// Queries of a subsystem.
+#[derive(Debug)]
+pub(crate) struct QueryTable {
+    engine: Box<dyn QueryEngine>,
+    queries: BTreeMap<QueryId, Entry>,
+    last: u16,
+}
+
+#[derive(Debug)]
+struct Entry {
+    owner: ControllerId,
+    nsid: u32,
+    taken_bytes: u64,
+    /// A command waits for it.
+    is_awaited: bool,
+    /// Its result is taken once it is whole.
+    is_taken_whole: bool,
+}
+
+/// A query that a command waited for, and that has an answer now.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    pub owner: ControllerId,
+    pub id: QueryId,
+    pub answer: Result<Answer, QueryFailure>,
+}
+
+/// What there is of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub ready_bytes: u64,
+    pub has_ended: bool,
+}
+
+/// A part of a result.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub bytes: Vec<u8>,
+    /// What is there behind it.
+    pub rest: Answer,
+}
+
+impl QueryTable {
+    pub fn new(engine: Box<dyn QueryEngine>) -> Self {
+        Self { engine, queries: BTreeMap::new(), last: 0 }
+    }
+
+    /// Limits of its engine.
+    pub fn limits(&self) -> QueryLimits {
+        self.engine.limits()
+    }
+
+    /// Begins a query, which a command waits for.
+    pub fn begin(
+        &mut self,
+        owner: ControllerId,
+        nsid: u32,
+        request: QueryRequest,
+    ) -> Result<QueryId, CommandError> {
+        if self.queries.len() >= usize::from(self.engine.limits().queries) {
+            return Err(TOO_MANY);
+        }
+        let is_free = |id: &QueryId| !self.queries.contains_key(id);
+        let ids = (1..=u16::MAX).map(|step| QueryId(self.last.wrapping_add(step)));
+        let id = ids.into_iter().find(is_free).ok_or(TOO_MANY)?;
+        self.last = id.0;
+        let is_taken_whole = request.is_taken_whole;
+        self.engine.begin(id, request)?;
+        self.queries.insert(id, Entry { owner, nsid, taken_bytes: 0, is_awaited: true, is_taken_whole });
+        Ok(id)
+    }
+
+    /// Notes that a command waits for more of a result.
+    pub fn wait(&mut self, owner: ControllerId, nsid: u32, id: QueryId) -> Result<(), CommandError> {
+        let entry = self.entry(owner, nsid, id)?;
+        if entry.is_awaited {
+            return Err(CommandError::new(
+                Status::COMMAND_SEQUENCE_ERROR,
+                "another command waits for the query",
+            ));
+        }
+        entry.is_awaited = true;
+        self.engine.recheck(id);
+        Ok(())
+    }
+
+    /// The answer to the command that waits for `id`, if there is one already.
+    pub fn answer(&mut self, id: QueryId) -> Option<Answered> {
+        let entry = self.queries.get_mut(&id).filter(|entry| entry.is_awaited)?;
+        let progress = self.engine.progress(id);
+        let has_ended = match progress.state {
+            QueryState::Running => return None,
+            QueryState::Streaming if entry.is_taken_whole => return None,
+            QueryState::Streaming => false,
+            QueryState::Ended => true,
+            QueryState::Failed(failure) => {
+                let owner = entry.owner;
+                self.end(id);
+                return Some(Answered { owner, id, answer: Err(failure) });
+            }
+        };
+        entry.is_awaited = false;
+        Some(Answered {
+            owner: entry.owner,
+            id,
+            answer: Ok(Answer { ready_bytes: progress.ready_bytes, has_ended }),
+        })
+    }
+
+    /// The next query that has an answer for the command that waits for it.
+    pub fn next_answered(&mut self) -> Option<Answered> {
+        while let Some(id) = self.engine.next_advanced() {
+            if let Some(answered) = self.answer(id) {
+                return Some(answered);
+            }
+        }
+        None
+    }
+
+    /// The part of a result behind the `taken_bytes` that were taken, at most `most_bytes`.
+    pub fn part(
+        &mut self,
+        owner: ControllerId,
+        nsid: u32,
+        (id, taken_bytes): (QueryId, u64),
+        most_bytes: usize,
+    ) -> Result<Part, CommandError> {
+        let entry = self.entry(owner, nsid, id)?;
+        if entry.taken_bytes != taken_bytes {
+            return Err(NOT_THERE);
+        }
+        // Asked first: what comes meanwhile is of a query that has not ended.
+        let progress = self.engine.progress(id);
+        let bytes = self.engine.peek(id, most_bytes.min(progress.ready_bytes as usize));
+        let ready_bytes = progress.ready_bytes - bytes.len() as u64;
+        Ok(Part { bytes, rest: Answer { ready_bytes, has_ended: progress.state == QueryState::Ended } })
+    }
+
+    /// Notes that a host has a part of a result. A query that has no more is forgotten.
+    pub fn take(&mut self, id: QueryId, part: &Part) {
+        self.engine.take(id, part.bytes.len());
+        match self.queries.get_mut(&id) {
+            Some(_) if part.is_last() => self.end(id),
+            Some(entry) => entry.taken_bytes += part.bytes.len() as u64,
+            None => {}
+        }
+    }
+
+    /// Ends a query as its host asks.
+    pub fn end_of(&mut self, owner: ControllerId, nsid: u32, id: QueryId) -> Result<(), CommandError> {
+        if self.entry(owner, nsid, id)?.is_awaited {
+            return Err(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "a command waits for the query"));
+        }
+        self.end(id);
+        Ok(())
+    }
+
+    /// Ends a query.
+    pub fn end(&mut self, id: QueryId) {
+        if self.queries.remove(&id).is_some() {
+            self.engine.end(id);
+        }
+    }
+
+    /// Ends the queries of a controller.
+    pub fn end_all_of(&mut self, owner: ControllerId) {
+        let its: Vec<QueryId> =
+            self.queries.iter().filter(|(_, entry)| entry.owner == owner).map(|(id, _)| *id).collect();
+        its.into_iter().for_each(|id| self.end(id));
+    }
+
+    fn entry(&mut self, owner: ControllerId, nsid: u32, id: QueryId) -> Result<&mut Entry, CommandError> {
+        let is_its = |entry: &&mut Entry| entry.owner == owner && entry.nsid == nsid;
+        self.queries.get_mut(&id).filter(is_its).ok_or(UNKNOWN)
+    }
+}
+
+impl Part {
+    /// Whether the result ends with it.
+    pub fn is_last(&self) -> bool {
+        self.rest.has_ended && self.rest.ready_bytes == 0
+    }
+}
+
+const UNKNOWN: CommandError =
+    CommandError::new(Status::QUERY_UNKNOWN, "no query of this identifier goes on in this namespace")
+        .at_byte(44);
+const NOT_THERE: CommandError =
+    CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "parts of a result are taken in order").at_byte(48);
+const TOO_MANY: CommandError =
+    CommandError::new(Status::QUERY_RESOURCES_EXCEEDED, "as many queries go on as the device can keep");

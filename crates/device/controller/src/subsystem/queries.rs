@@ -1,0 +1,142 @@
+//! Queries of the subsystem: where they come to the engine, and what the engine reads of namespaces.
+
+use byway_flash::Flash;
+use byway_kv::Key;
+use byway_spec::Status;
+use byway_spec::vendor::{BlockObject, QueryAnswer};
+
+use super::{NO_NAMESPACE, Subsystem};
+use crate::error::CommandError;
+use crate::id::ControllerId;
+use crate::namespace::engine::Place;
+use crate::namespace::{KvNamespace, Namespace};
+use crate::outcome::{Done, QUERIES};
+use crate::query::command::Named;
+use crate::query::{
+    BlockObjectReader, QueryEngine, QueryFailure, QueryId, QueryObject, QueryTable, ValuePlace,
+};
+
+impl Subsystem {
+    /// Gives the device an engine for queries. Hosts that have read Identify before do not know of it.
+    pub fn set_query_engine(&mut self, engine: Box<dyn QueryEngine>) {
+        self.queries = Some(Box::new(QueryTable::new(engine)));
+    }
+
+    /// Takes the engine for queries away. What waits for a query waits until its controller is reset.
+    pub fn take_query_engine(&mut self) {
+        self.queries = None;
+    }
+
+    /// Longest text of a query in bytes; 0 where there is no engine.
+    pub(crate) fn query_text_max_bytes(&self) -> u32 {
+        self.queries.as_ref().map_or(0, |queries| queries.limits().text_bytes)
+    }
+
+    /// Queries that go on, if there is an engine.
+    pub(crate) fn queries(&mut self) -> Result<&mut QueryTable, CommandError> {
+        self.queries.as_deref_mut().ok_or(NO_ENGINE)
+    }
+
+    /// Ends the queries of a controller.
+    pub(crate) fn end_queries_of(&mut self, owner: ControllerId) {
+        self.queries.iter_mut().for_each(|queries| queries.end_all_of(owner));
+    }
+
+    /// Ends the query that a command waits for.
+    pub(super) fn end_query_at(&mut self, place: Place) {
+        self.queries.iter_mut().for_each(|queries| queries.end(QueryId(place.0 as u16)));
+    }
+
+    /// The next command that waited for a query and has its answer.
+    pub(super) fn next_answered_query(&mut self) -> Option<Done> {
+        let answered = self.queries.as_mut()?.next_answered()?;
+        let (result, text) = match answered.answer {
+            Ok(answer) => {
+                let dw0 = QueryAnswer::new().with_id(answered.id.0).with_ended(answer.has_ended);
+                let ready_bytes = u32::try_from(answer.ready_bytes).unwrap_or(u32::MAX);
+                (Ok([dw0.into_bits(), ready_bytes]), None)
+            }
+            Err(QueryFailure { status, text }) => {
+                (Err(CommandError::new(status, "the query failed")), Some(text))
+            }
+        };
+        let place = Place(answered.id.0.into());
+        Some(Done { owner: answered.owner, nsid: QUERIES, place, result, text })
+    }
+
+    /// The object that a query of a namespace names.
+    pub(crate) fn query_object(&mut self, nsid: u32, named: Named) -> Result<QueryObject, CommandError> {
+        if self.flash.is_following() {
+            return Err(OF_ANOTHER_PROCESS);
+        }
+        match named {
+            Named::Key(key) => {
+                let (kv, flash) = self.key_values(nsid)?;
+                let len_bytes = kv.value_bytes(flash, &key)?;
+                Ok(QueryObject::Value { nsid, key, len_bytes })
+            }
+            Named::Blocks(object) => self.watch_blocks(nsid, object).map(QueryObject::Blocks),
+        }
+    }
+
+    /// A reader of blocks. From here on every change of the namespace is made under the run lock, where it is noted.
+    fn watch_blocks(&mut self, nsid: u32, object: BlockObject) -> Result<BlockObjectReader, CommandError> {
+        let slot = self
+            .slots
+            .get_mut((nsid as usize).wrapping_sub(1))
+            .and_then(Option::as_mut)
+            .ok_or(NO_NAMESPACE)?;
+        let Namespace::Nvm(nvm) = &mut slot.namespace else { return Err(NO_OBJECTS) };
+        let range = nvm.object_range(object)?;
+        slot.version.change();
+        let watch = nvm.watch(range);
+        let permit = slot.version.permit(self.flash.block_reader(nvm.record().extent));
+        Ok(BlockObjectReader { nsid, at: range.at, len_bytes: range.len, permit, watch })
+    }
+
+    /// Fills `into` from byte `at` of a value, if it is there, and says where it stands.
+    ///
+    /// # Errors
+    /// The namespace or the key is gone; what the flash says.
+    pub fn read_value_of(
+        &mut self,
+        nsid: u32,
+        key: &Key,
+        at: u64,
+        into: &mut [u8],
+    ) -> Result<ValuePlace, CommandError> {
+        let (kv, flash) = self.key_values(nsid)?;
+        kv.read_value(flash, key, at, into)
+    }
+
+    /// Fills `into` from byte `at` of an object of blocks.
+    ///
+    /// # Errors
+    /// The namespace is gone; what the flash says.
+    pub fn read_blocks_of(
+        &mut self,
+        object: &BlockObjectReader,
+        at: u64,
+        into: &mut [u8],
+    ) -> Result<(), CommandError> {
+        let (namespace, flash) = self.parts_of(object.nsid).ok_or(NO_NAMESPACE)?;
+        // A namespace that was made anew with the same identifier has other watches.
+        if object.has_changed() {
+            return Err(CommandError::new(Status::QUERY_OBJECT_CHANGED, "the object was changed"));
+        }
+        namespace.nvm()?.read_at(flash, object.at + at, into, &mut 0)
+    }
+
+    fn key_values(&mut self, nsid: u32) -> Result<(&mut KvNamespace, &mut Flash), CommandError> {
+        let (namespace, flash) = self.parts_of(nsid).ok_or(NO_NAMESPACE)?;
+        namespace.kv().map(|kv| (kv, flash))
+    }
+}
+
+const NO_ENGINE: CommandError =
+    CommandError::new(Status::INVALID_OPCODE, "the device executes no queries").at_byte(0);
+const NO_OBJECTS: CommandError =
+    CommandError::new(Status::INVALID_OPCODE, "what is exported takes no queries").at_byte(0);
+const OF_ANOTHER_PROCESS: CommandError =
+    CommandError::new(Status::INVALID_OPCODE, "another process writes the image: it executes queries")
+        .at_byte(0);

@@ -158,6 +158,7 @@ fn with<R>(
     if core.fabric.wants_sync() {
         executor.request_sync();
     }
+    core.answer_queries(executor);
     core.note_external(executor);
     executor.note_upkeep(core);
     done

@@ -14,8 +14,9 @@ use crate::handle::Handle;
 use crate::host::LocalHost;
 use crate::options::{Companion, Failed, Hosts, RunBy, RunOptions, StartError};
 use crate::owner::Owner;
+use crate::queries::{QueryOptions, QueryRunner};
 use crate::remote_front::RemoteFront;
-use crate::threads::DeviceThread;
+use crate::threads::{DeviceThread, DeviceThreads};
 
 /// An open device in this process. Dropping the last handle (the device and every front) stops it and closes the image.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct Embedded {
     // Declared first: dropped before the image is closed.
     companion: Option<Companion>,
     executor: Arc<Executor>,
-    threads: Arc<Vec<DeviceThread>>,
+    threads: Arc<DeviceThreads>,
 }
 
 impl Embedded {
@@ -81,7 +82,17 @@ impl Embedded {
             threads.push(DeviceThread::keep_up(&executor)?);
         }
         executor.begin_upkeep();
-        Ok(Self { companion: None, executor, threads: Arc::new(threads) })
+        Ok(Self { companion: None, executor, threads: Arc::new(DeviceThreads::new(threads)) })
+    }
+
+    /// Has the device execute queries by `runner`, from now on: before its hosts read Identify. Threads are started as queries come.
+    ///
+    /// # Errors
+    /// The device has failed.
+    pub fn execute_queries(&self, runner: Box<dyn QueryRunner>, options: QueryOptions) -> Result<(), Failed> {
+        let pool = self.executor.execute_queries(runner, options)?;
+        self.threads.keep(pool);
+        Ok(())
     }
 
     /// A handle that does not keep the device open.

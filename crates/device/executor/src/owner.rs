@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::executor::Executor;
 use crate::options::Companion;
-use crate::threads::DeviceThread;
+use crate::threads::DeviceThreads;
 
 /// Keeps a device open, its threads running, and its companion alive.
 #[derive(Debug, Clone)]
@@ -13,16 +13,12 @@ pub(crate) struct Owner {
     _companion: Option<Companion>,
     executor: Arc<Executor>,
     /// The threads run as long as any handle exists.
-    _threads: Arc<Vec<DeviceThread>>,
+    _threads: Arc<DeviceThreads>,
 }
 
 impl Owner {
     /// An owner of an open device.
-    pub fn new(
-        companion: Option<Companion>,
-        executor: Arc<Executor>,
-        threads: Arc<Vec<DeviceThread>>,
-    ) -> Self {
+    pub fn new(companion: Option<Companion>, executor: Arc<Executor>, threads: Arc<DeviceThreads>) -> Self {
         Self { _companion: companion, executor, _threads: threads }
     }
 

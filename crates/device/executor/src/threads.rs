@@ -1,19 +1,45 @@
 //! Threads of a device.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use byway_sys::{OwnerProcess, Spin};
 
 use crate::executor::Executor;
+use crate::queries::QueryPool;
 
 /// How long the thread that runs the device polls without work before it parks.
 const IDLE_SPIN: Duration = Duration::from_micros(50);
 
 /// Polls for one reading of the clock.
 const POLLS: u32 = 64;
+
+/// The threads of a device. Dropping them stops and joins them.
+#[derive(Debug)]
+pub(crate) struct DeviceThreads {
+    _threads: Vec<DeviceThread>,
+    queries: OnceLock<Arc<QueryPool>>,
+}
+
+impl DeviceThreads {
+    pub fn new(threads: Vec<DeviceThread>) -> Self {
+        Self { _threads: threads, queries: OnceLock::new() }
+    }
+
+    /// Keeps the threads that execute queries; the first that come.
+    pub fn keep(&self, queries: Arc<QueryPool>) {
+        // A second engine replaced the first one in the controller; its threads end with their last query.
+        let _ = self.queries.set(queries);
+    }
+}
+
+impl Drop for DeviceThreads {
+    fn drop(&mut self) {
+        self.queries.get().iter().for_each(|queries| queries.stop());
+    }
+}
 
 /// A thread of a device. Dropping it stops and joins the thread.
 #[derive(Debug)]

@@ -31,9 +31,9 @@ impl ExternalEngines {
 
 /// Completions of external engines, by where they were posted.
 #[derive(Debug, Default, Clone, Copy)]
-struct Completed {
-    in_rings: usize,
-    in_capsules: usize,
+pub(super) struct Completed {
+    pub in_rings: usize,
+    pub in_capsules: usize,
 }
 
 impl Core {
@@ -73,7 +73,7 @@ impl Core {
         completed.in_rings + completed.in_capsules
     }
 
-    fn complete_external(&mut self, executor: &Executor) -> Completed {
+    pub(super) fn complete_external(&mut self, executor: &Executor) -> Completed {
         let mut completed = Completed::default();
         while let Some(done) = self.subsystem.next_done() {
             if done.owner == self.controller.id() {

@@ -9,6 +9,7 @@
 //! | `deferred.rs` | posted requests and deferred work of hosts in other processes |
 //! | `group_commit.rs` | syncs of the image |
 //! | `external.rs` | completions of external engines |
+//! | `queries.rs` | answers to commands that wait for queries |
 //! | `snapshot.rs` | counters |
 //! | `upkeep.rs` | upkeep by threads that have nothing to execute |
 
@@ -16,6 +17,7 @@ mod deferred;
 mod delegation;
 mod external;
 mod group_commit;
+mod queries;
 mod queue_threads;
 mod ring;
 mod run;
@@ -37,6 +39,7 @@ use byway_sys::{Mapping, OwnerProcess, Wakeup};
 use parking_lot::Mutex;
 
 use external::ExternalEngines;
+use queries::Queries;
 use run::LastRun;
 
 use crate::clock::Clock;
@@ -90,6 +93,7 @@ pub struct Executor {
     /// Threads that execute commands of fabrics without the run lock.
     serving_threads: ServingThreads,
     external: ExternalEngines,
+    queries: Queries,
 }
 
 impl Drop for Executor {
@@ -249,6 +253,7 @@ impl Executor {
             fabric_notifiers: Mutex::default(),
             serving_threads,
             external: side.external,
+            queries: Queries::default(),
         })
     }
 

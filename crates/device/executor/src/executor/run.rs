@@ -50,16 +50,12 @@ impl Core {
     /// Runs the controller at modelled time `now_ps` until it has nothing left to do.
     #[inline]
     pub(super) fn run(&mut self, executor: &Executor, mut rung: Option<DoorbellIndex>, now_ps: u64) {
-        let next = match executor.remote() {
-            Some(remote) if self.subsystem.has_engines() => self.run_with_engines(executor, remote, now_ps),
-            Some(remote) => self.run_remote(executor, remote, now_ps),
-            None => loop {
-                match self.run_controller(executor, rung.take(), now_ps, BUDGET) {
-                    Next::Now => {}
-                    _ if self.reclaimed_for_admin(executor) || self.is_newly_blocked(executor) => {}
-                    next => break next,
-                }
-            },
+        self.answer_queries(executor);
+        let next = loop {
+            let next = self.run_until_waiting(executor, rung.take(), now_ps);
+            if !self.answer_queries(executor) {
+                break next;
+            }
         };
         let due_ps = if let Next::At(due_ps) = next { due_ps } else { NEVER };
         executor.last_run.due_ps.store(due_ps, Relaxed);
@@ -73,6 +69,27 @@ impl Core {
         executor.group_commit.note(wants_sync);
         if wants_sync {
             self.signal_waiting_for_sync(executor);
+        }
+    }
+
+    /// Runs the controller until it has nothing left to do but for what it waits for.
+    #[inline]
+    fn run_until_waiting(
+        &mut self,
+        executor: &Executor,
+        mut rung: Option<DoorbellIndex>,
+        now_ps: u64,
+    ) -> Next {
+        match executor.remote() {
+            Some(remote) if self.subsystem.has_engines() => self.run_with_engines(executor, remote, now_ps),
+            Some(remote) => self.run_remote(executor, remote, now_ps),
+            None => loop {
+                match self.run_controller(executor, rung.take(), now_ps, BUDGET) {
+                    Next::Now => {}
+                    _ if self.reclaimed_for_admin(executor) || self.is_newly_blocked(executor) => {}
+                    next => break next,
+                }
+            },
         }
     }
 

@@ -1,0 +1,57 @@
+//! The controller's side of the queries.
+
+use std::sync::Arc;
+
+use byway_controller::{
+    CommandError, QueryEngine, QueryFailure, QueryId, QueryLimits, QueryProgress, QueryRequest, QueryState,
+};
+use byway_spec::Status;
+
+use super::pool::QueryPool;
+
+/// The threads as the controller's engine for queries.
+#[derive(Debug)]
+pub(crate) struct PoolEngine(pub Arc<QueryPool>);
+
+impl QueryEngine for PoolEngine {
+    fn limits(&self) -> QueryLimits {
+        QueryLimits { text_bytes: self.0.text_max_bytes(), queries: self.0.options().kept }
+    }
+
+    fn begin(&mut self, id: QueryId, request: QueryRequest) -> Result<(), CommandError> {
+        self.0.begin(id, request).map_err(|_| NO_THREAD)
+    }
+
+    fn progress(&self, id: QueryId) -> QueryProgress {
+        self.0.job(id).map_or_else(stopped, |job| job.progress())
+    }
+
+    fn peek(&self, id: QueryId, most_bytes: usize) -> Vec<u8> {
+        self.0.job(id).map_or_else(Vec::new, |job| job.peek(most_bytes))
+    }
+
+    fn take(&mut self, id: QueryId, bytes: usize) {
+        self.0.job(id).iter().for_each(|job| job.take(bytes));
+    }
+
+    fn end(&mut self, id: QueryId) {
+        self.0.end(id);
+    }
+
+    fn recheck(&mut self, id: QueryId) {
+        self.0.recheck(id);
+    }
+
+    fn next_advanced(&mut self) -> Option<QueryId> {
+        self.0.next_advanced()
+    }
+}
+
+/// The progress of a query whose threads have ended.
+fn stopped() -> QueryProgress {
+    let failure = QueryFailure { status: Status::ABORT_REQUESTED, text: "the device closes".into() };
+    QueryProgress { ready_bytes: 0, state: QueryState::Failed(failure) }
+}
+
+const NO_THREAD: CommandError =
+    CommandError::new(Status::QUERY_RESOURCES_EXCEEDED, "the system has no thread for a query");

@@ -1,0 +1,123 @@
+//! One query: shared by the thread that executes it and the controller that its host asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use byway_controller::{QueryFailure, QueryId, QueryProgress, QueryRequest, QueryState};
+use parking_lot::{Condvar, Mutex};
+
+use super::result::ResultBytes;
+
+/// Bytes of a result that are worth an answer to a host before the query has ended.
+const STREAM_BYTES: usize = 64 << 10;
+
+/// Bytes of a result that a query makes ahead of its host.
+const AHEAD_BYTES: usize = 1 << 20;
+
+/// A query.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub id: QueryId,
+    is_taken_whole: bool,
+    pub cancelled: Arc<AtomicBool>,
+    state: Mutex<State>,
+    taken: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Until a thread has begun it.
+    request: Option<QueryRequest>,
+    result: ResultBytes,
+    end: Option<Result<(), QueryFailure>>,
+}
+
+/// Whether a host should hear of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum News {
+    /// It has an answer that it did not have before.
+    Some,
+    /// Nothing that is worth an answer.
+    None,
+}
+
+impl Job {
+    pub fn new(id: QueryId, request: QueryRequest) -> Self {
+        let is_taken_whole = request.is_taken_whole;
+        let state = State { request: Some(request), result: ResultBytes::default(), end: None };
+        Self {
+            id,
+            is_taken_whole,
+            cancelled: Arc::default(),
+            state: Mutex::new(state),
+            taken: Condvar::new(),
+        }
+    }
+
+    /// Takes what is to be done, once.
+    pub fn take_request(&self) -> Option<QueryRequest> {
+        self.state.lock().request.take()
+    }
+
+    /// Adds bytes to the result.
+    pub fn add(&self, bytes: &[u8]) -> News {
+        let mut state = self.state.lock();
+        let was = state.result.len();
+        state.result.add(bytes);
+        let crosses = was < STREAM_BYTES && state.result.len() >= STREAM_BYTES;
+        if crosses && !self.is_taken_whole { News::Some } else { News::None }
+    }
+
+    /// Waits until the host has taken enough of the result. False once the query is cancelled.
+    pub fn wait_for_host(&self) -> bool {
+        let mut state = self.state.lock();
+        while !self.is_taken_whole && state.result.len() >= AHEAD_BYTES && !self.is_cancelled() {
+            self.taken.wait(&mut state);
+        }
+        !self.is_cancelled()
+    }
+
+    /// Notes how the query ended.
+    pub fn finish(&self, end: Result<(), QueryFailure>) {
+        let mut state = self.state.lock();
+        state.end = Some(end);
+    }
+
+    /// Cancels it.
+    pub fn cancel(&self) {
+        // Under the lock, so that a thread which is about to wait sees it.
+        let _state = self.state.lock();
+        self.cancelled.store(true, SeqCst);
+        self.taken.notify_all();
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(SeqCst)
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> QueryProgress {
+        let state = self.state.lock();
+        let ready_bytes = state.result.len() as u64;
+        let state = match &state.end {
+            None if ready_bytes >= STREAM_BYTES as u64 => QueryState::Streaming,
+            None => QueryState::Running,
+            Some(Ok(())) => QueryState::Ended,
+            Some(Err(failure)) => QueryState::Failed(failure.clone()),
+        };
+        QueryProgress { ready_bytes, state }
+    }
+
+    /// A copy of the next bytes of the result.
+    pub fn peek(&self, most_bytes: usize) -> Vec<u8> {
+        self.state.lock().result.peek(most_bytes)
+    }
+
+    /// Takes bytes of the result.
+    pub fn take(&self, bytes: usize) {
+        self.state.lock().result.take(bytes);
+        self.taken.notify_all();
+    }
+}

@@ -1,0 +1,223 @@
+//! Threads that execute queries. They begin with the first queries, and end with the device.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+use byway_controller::{QueryFailure, QueryId, QueryRequest};
+use byway_spec::Status;
+use byway_sys::OwnerProcess;
+use parking_lot::{Condvar, Mutex};
+
+use super::job::{Job, News};
+use super::object;
+use super::runner::{ObjectReadError, QueryOptions, QueryRunner, QueryTask, ResultSink};
+use crate::executor::Executor;
+
+/// Longest result that is kept whole, in bytes.
+const WHOLE_MAX_BYTES: usize = 16 << 20;
+
+/// The threads, and the queries that they have.
+#[derive(Debug)]
+pub(crate) struct QueryPool {
+    owner: OwnerProcess,
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What the threads share.
+#[derive(Debug)]
+struct Shared {
+    executor: Weak<Executor>,
+    runner: Box<dyn QueryRunner>,
+    options: QueryOptions,
+    work: Mutex<Work>,
+    has_work: Condvar,
+    /// Queries that got on since the controller looked.
+    advanced: Mutex<VecDeque<QueryId>>,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    jobs: HashMap<QueryId, Arc<Job>>,
+    /// Those that no thread has begun.
+    waiting: VecDeque<Arc<Job>>,
+    idle_threads: usize,
+    threads: usize,
+    stops: bool,
+}
+
+impl QueryPool {
+    /// No threads yet.
+    pub fn new(executor: &Arc<Executor>, runner: Box<dyn QueryRunner>, options: QueryOptions) -> Self {
+        let shared = Shared {
+            executor: Arc::downgrade(executor),
+            runner,
+            options,
+            work: Mutex::default(),
+            has_work: Condvar::new(),
+            advanced: Mutex::default(),
+        };
+        Self { owner: OwnerProcess::current(), shared: Arc::new(shared), threads: Mutex::default() }
+    }
+
+    pub(super) fn options(&self) -> QueryOptions {
+        self.shared.options
+    }
+
+    pub(super) fn text_max_bytes(&self) -> u32 {
+        self.shared.runner.text_max_bytes()
+    }
+
+    /// Gives a query to the threads.
+    ///
+    /// # Errors
+    /// The system's error: there is no thread, and none can be started.
+    pub(super) fn begin(&self, id: QueryId, request: QueryRequest) -> io::Result<()> {
+        let job = Arc::new(Job::new(id, request));
+        let mut work = self.shared.work.lock();
+        if work.idle_threads <= work.waiting.len() && work.threads < usize::from(self.shared.options.running)
+        {
+            match self.start() {
+                Ok(()) => work.threads += 1,
+                Err(error) if work.threads == 0 => return Err(error),
+                Err(_) => {}
+            }
+        }
+        work.jobs.insert(id, Arc::clone(&job));
+        work.waiting.push_back(job);
+        self.shared.has_work.notify_one();
+        Ok(())
+    }
+
+    fn start(&self) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name("byway-query".into()).spawn(move || shared.serve())?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    pub(super) fn job(&self, id: QueryId) -> Option<Arc<Job>> {
+        self.shared.work.lock().jobs.get(&id).cloned()
+    }
+
+    /// Cancels a query and forgets it.
+    pub(super) fn end(&self, id: QueryId) {
+        let mut work = self.shared.work.lock();
+        let Some(job) = work.jobs.remove(&id) else { return };
+        work.waiting.retain(|waiting| waiting.id != id);
+        drop(work);
+        job.cancel();
+    }
+
+    /// Names a query to the holder of the run lock, which calls this.
+    pub(super) fn recheck(&self, id: QueryId) {
+        self.shared.advanced.lock().push_back(id);
+        self.shared.executor.upgrade().iter().for_each(|executor| executor.note_queries_advanced());
+    }
+
+    pub(super) fn next_advanced(&self) -> Option<QueryId> {
+        self.shared.advanced.lock().pop_front()
+    }
+
+    /// Cancels every query and waits for the threads. A forked child has none.
+    pub fn stop(&self) {
+        if !self.owner.is_current() {
+            return self.threads.lock().drain(..).for_each(std::mem::forget);
+        }
+        let jobs: Vec<Arc<Job>> = {
+            let mut work = self.shared.work.lock();
+            work.stops = true;
+            work.waiting.clear();
+            work.jobs.drain().map(|(_, job)| job).collect()
+        };
+        jobs.iter().for_each(|job| job.cancel());
+        self.shared.has_work.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        let own = std::thread::current().id();
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
+            // A panic of the thread was reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Executes queries until the device closes.
+    fn serve(&self) {
+        byway_sys::thread::lower_priority();
+        while let Some(job) = self.next_job() {
+            self.execute(&job);
+        }
+    }
+
+    fn next_job(&self) -> Option<Arc<Job>> {
+        let mut work = self.work.lock();
+        loop {
+            if work.stops {
+                return None;
+            }
+            if let Some(job) = work.waiting.pop_front() {
+                return Some(job);
+            }
+            work.idle_threads += 1;
+            self.has_work.wait(&mut work);
+            work.idle_threads -= 1;
+        }
+    }
+
+    fn execute(&self, job: &Arc<Job>) {
+        let Some(request) = job.take_request() else { return };
+        let end = self.run(job, request);
+        job.finish(end);
+        self.tell(job.id);
+    }
+
+    fn run(&self, job: &Job, request: QueryRequest) -> Result<(), QueryFailure> {
+        let object = object::open(&self.executor, request.object).map_err(failure)?;
+        let sink = Sink { shared: self, job };
+        let task = QueryTask {
+            text: &request.text,
+            object: object.into(),
+            format: request.format,
+            has_header: request.has_header,
+            explains: request.explains,
+            result_max_bytes: request.is_taken_whole.then_some(WHOLE_MAX_BYTES),
+            cancelled: &job.cancelled,
+            result: &sink,
+        };
+        self.runner.run(&task)
+    }
+
+    /// Tells the controller that a query got on.
+    fn tell(&self, id: QueryId) {
+        self.advanced.lock().push_back(id);
+        if let Some(executor) = self.executor.upgrade() {
+            executor.answer_queries();
+        }
+    }
+}
+
+/// The result of a job.
+struct Sink<'a> {
+    shared: &'a Shared,
+    job: &'a Job,
+}
+
+impl ResultSink for Sink<'_> {
+    fn put(&self, bytes: &[u8]) -> bool {
+        if self.job.add(bytes) == News::Some {
+            self.shared.tell(self.job.id);
+        }
+        self.job.wait_for_host()
+    }
+}
+
+fn failure(error: ObjectReadError) -> QueryFailure {
+    let status = match error {
+        ObjectReadError::Changed => Status::QUERY_OBJECT_CHANGED,
+        ObjectReadError::Unreadable(_) => Status::QUERY_FAILED,
+    };
+    QueryFailure { status, text: error.to_string() }
+}

@@ -19,7 +19,7 @@
 //! # Features
 //!
 //! `embedded` (the default) is a device in this process, `kernel` the kernel's interfaces to files, block devices and NVMe
-//! nodes, `vfio` PCIe devices by this library's own driver, `tcp` NVMe over TCP, and `serve` serving a device to others.
+//! nodes, `compute` the queries of a device in this process, `vfio` PCIe devices by this library's own driver, `tcp` NVMe over TCP, and `serve` serving a device to others.
 //! A URI whose feature was left out is refused with [`ErrorKind::Unsupported`], which names the feature.
 //!
 //! # What an acknowledgement means
@@ -79,7 +79,7 @@ pub use byway_sys::OwnerProcess;
 pub use byway_tcp_initiator as tcp;
 pub use calls::{
     Batch, Cursor, CursorState, KeyRange, Keys, Kv, KvQueue, Loader, Nvm, NvmQueue, PrefixKeys, Queue,
-    QueueKind, Scan, ScanOptions, ScanState, Unlisted,
+    QueueKind, Scan, ScanOptions, ScanState, SqlOptions, SqlResult, Unlisted,
 };
 #[cfg(feature = "vfio")]
 pub use calls::{VfioQueue, VfioUserQueue};

@@ -13,6 +13,7 @@ mod nvm;
 mod nvm_queue;
 mod page;
 mod prefix;
+mod query;
 mod queue;
 mod range;
 mod scan;
@@ -27,6 +28,7 @@ pub use load::Loader;
 pub use nvm::Nvm;
 pub use nvm_queue::NvmQueue;
 pub use prefix::PrefixKeys;
+pub use query::{SqlOptions, SqlResult};
 #[cfg(feature = "embedded")]
 pub use queue::EmbeddedQueue;
 pub use queue::{Queue, QueueKind};

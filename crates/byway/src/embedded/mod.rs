@@ -11,6 +11,7 @@ mod device;
 pub(crate) mod errors;
 mod memory;
 pub(crate) mod open;
+pub(crate) mod queries;
 pub(crate) mod resize;
 pub(crate) mod snapshot;
 

@@ -22,6 +22,7 @@ use crate::embedded::create::{
 use crate::embedded::device::EmbeddedDevice;
 use crate::embedded::errors::{from_flash, from_start, from_subsystem};
 use crate::embedded::memory::{MemoryUser, check_memory};
+use crate::embedded::queries;
 use crate::uri::{FlushMode, Options, Place, Uri};
 
 /// Opens the device that `uri` names.
@@ -199,6 +200,7 @@ fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<Embe
     let image = OpenImage::of(subsystem.flash());
     let embedded = Embedded::start(subsystem, run);
     let mut embedded = embedded.map_err(from_start)?;
+    queries::start(&embedded, options)?;
     let control = control::start(image.as_ref(), &mut embedded);
     let driver = Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default())?;
     EmbeddedDevice::new(embedded, driver, options, (begun, control))

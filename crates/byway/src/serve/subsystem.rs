@@ -12,6 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::embedded::control;
 use crate::embedded::control_folder::{ControlSocket, OpenImage};
 use crate::embedded::open::subsystem_of;
+use crate::embedded::queries;
 use crate::serve::damage::DamagedSubsystem;
 use crate::serve::exports::{self, Exported, Exporter};
 use crate::serve::tcp::{self, TcpOptions, TlsKeys};
@@ -123,6 +124,7 @@ impl OpenSubsystem {
         let upkeep_by = uri.as_ref().map_or(hosts.upkeep_by, |uri| uri.options.upkeep_by);
         let device = Embedded::serve(subsystem, clock, ledger, Hosts { engines, upkeep_by, ..hosts });
         let mut device = device.map_err(from_start)?;
+        uri.iter().try_for_each(|uri| queries::start(&device, &uri.options))?;
         let control = control::start(image.as_ref(), &mut device);
         let exporter = may_export.then(|| Exporter::new(device.handle(), exported.clone()));
         Ok(Self { nqn, device_uri: spec.device.clone(), image, control, device, exported, exporter })

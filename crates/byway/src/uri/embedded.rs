@@ -63,6 +63,8 @@ pub struct Options {
     pub run_by: RunBy,
     /// `upkeep=`: off, idle or thread, which threads do upkeep ahead of the commands that would pay for it.
     pub upkeep_by: UpkeepBy,
+    /// `compute=`: threads that execute one query, 0 for none; as many as suit the machine where it is not given.
+    pub compute_threads: Option<u16>,
     /// `ledger=`: on or off.
     pub ledger: bool,
     /// `sgl=`: on or off, whether the device announces SGLs and takes them. Inline payloads do not hang on it.
@@ -147,6 +149,7 @@ impl Default for Options {
             ns: None,
             run_by: RunBy::Caller,
             upkeep_by: UpkeepBy::default(),
+            compute_threads: None,
             ledger: true,
             sgls: true,
             flash_timing: true,
@@ -225,6 +228,8 @@ impl Options {
         run_by: RunBy;
         /// `upkeep=`: which threads do upkeep ahead of commands.
         upkeep_by: UpkeepBy;
+        /// `compute=`: threads that execute one query, 0 for none.
+        compute_threads: Option<u16>;
         /// `ledger=`: on or off.
         ledger: bool;
         /// `sgl=`: whether the device announces SGLs.
@@ -272,6 +277,7 @@ impl Options {
             "ns" => self.ns = Some(Nsid::new(number(value)?)?),
             "run" => self.run_by = one_of(value, &[("caller", RunBy::Caller), ("thread", RunBy::Thread)])?,
             "upkeep" => self.upkeep_by = one_of(value, &UPKEEP)?,
+            "compute" => self.compute_threads = Some(number(value)?),
             "ledger" => self.ledger = on_or_off(value)?,
             "sgl" => self.sgls = on_or_off(value)?,
             "flash" => self.flash_timing = on_or_off(value)?,

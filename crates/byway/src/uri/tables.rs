@@ -1,7 +1,7 @@
 //! The options of each kind of URI: name, values, meaning and default, for errors and help.
 
 /// What every option is called, what it may be, and what it decides: for errors and help.
-pub const OPTIONS: [(&str, &str, &str); 29] = [
+pub const OPTIONS: [(&str, &str, &str); 30] = [
     ("transfer", "METHOD", "how payloads cross the link [adaptive]"),
     ("policy", "bytes|time|threshold", "by what adaptive chooses [bytes]"),
     ("tau", "BYTES", "policy=threshold: from this size on prp is taken"),
@@ -15,6 +15,11 @@ pub const OPTIONS: [(&str, &str, &str); 29] = [
     ("ns", "NUMBER", "which namespace [the first that fits]"),
     ("run", "caller|thread", "who runs the device [caller]"),
     ("upkeep", "off|idle|thread", "who compacts and merges ahead: none, idle threads, one more [idle]"),
+    (
+        "compute",
+        "THREADS",
+        "that execute one query; 0 for a device without queries [one a processor, at most 4]",
+    ),
     ("ledger", "on|off", "whether the link is counted [on]"),
     ("sgl", "on|off", "whether SGLs are announced and taken [on]"),
     ("flash", "on|off", "whether the NAND array takes modelled time [on]"),

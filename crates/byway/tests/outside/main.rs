@@ -16,6 +16,7 @@ mod host_counters;
 mod ledger;
 mod live;
 mod namespace_queues;
+mod queries;
 mod queues;
 mod ranges;
 mod recording;

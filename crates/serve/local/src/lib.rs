@@ -11,6 +11,6 @@ pub use bus::InProcessBus;
 pub use window::Window;
 
 pub use byway_executor::{
-    DeviceSnapshot, Embedded, EngineEvents, ExportError, Failed, Handle, Hosts, RunBy, RunOptions,
-    StartError, UpkeepBy, WatchedBy,
+    DeviceSnapshot, Embedded, EngineEvents, ExportError, Failed, Handle, Hosts, ObjectRead, ObjectReadError,
+    QueryFailure, QueryOptions, QueryRunner, QueryTask, RunBy, RunOptions, StartError, UpkeepBy, WatchedBy,
 };

@@ -87,6 +87,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Top(args) => command::top::run(args, &mut out, &interrupt)?,
         Command::Key(args) => command::key::run(&args.command, &mut out)?,
         Command::Kv(args) => command::kv::run(&args.command, &mut out, &interrupt)?,
+        Command::Sql(args) => command::sql::run(args, &mut out, &interrupt)?,
         Command::Nvm(args) => command::nvm::run(&args.command, &mut out, &interrupt)?,
         Command::Dd(args) => command::dd::run(args, &mut out, &interrupt)?,
         Command::Perf(args) => command::perf::run(args, &mut out, &interrupt)?,

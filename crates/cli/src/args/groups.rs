@@ -5,9 +5,10 @@ use std::fmt::Write;
 use clap::Command;
 
 /// Headings, each with its commands. What a command does is said where it is defined.
-const GROUPS: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 10] = [
     ("Images, each the file of one SSD in software", &["create", "check", "resize", "snapshot"]),
     ("Keys and values", &["kv"]),
+    ("Computation in the device", &["sql"]),
     ("Blocks", &["nvm", "dd"]),
     (
         "Devices",

@@ -15,6 +15,7 @@ mod nvm;
 mod nvme;
 mod nvme_cli;
 mod serve;
+mod sql;
 mod tdm;
 mod tls;
 mod top;
@@ -42,6 +43,7 @@ pub use live::*;
 pub use nvm::*;
 pub use nvme::*;
 pub use serve::*;
+pub use sql::*;
 pub use tdm::*;
 pub use tls::*;
 pub use top::*;
@@ -183,6 +185,8 @@ pub enum Command {
     Key(AuthKey),
     /// Put, get, list, import and export keys and values.
     Kv(Kv),
+    /// Have a device execute SQL over a Parquet file that it holds.
+    Sql(Sql),
     /// Read, write, copy, compare and zero blocks.
     Nvm(Nvm),
     /// Copy between any two places: devices of blocks, files, standard input and output.

@@ -39,6 +39,7 @@ pub mod serve;
 mod serve_config;
 mod shell;
 pub mod snapshot;
+pub mod sql;
 pub mod tdm;
 pub mod tls;
 pub mod top;

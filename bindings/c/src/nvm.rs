@@ -10,7 +10,7 @@ use crate::error::border;
 
 /// A namespace of blocks with a queue of its own, for synchronous calls. One thread at a time uses it.
 pub struct byway_nvm {
-    nvm: Nvm,
+    pub(crate) nvm: Nvm,
 }
 
 /// A namespace that may be any: 0 is the URI's, or the first of its kind.

@@ -14,6 +14,7 @@ use crate::held::{Held, Part, without_gil};
 use crate::interruptible::{Interrupted, InterruptibleQueue};
 use crate::keys::{Items, Keys};
 use crate::memory::{fill, len_of, with_bytes};
+use crate::query;
 use crate::ranges::{Batch, Cursor, Scan, range_of};
 use crate::turnstile::Turnstile;
 
@@ -369,6 +370,30 @@ impl Kv {
     ) -> PyResult<Scan> {
         let options = ScanOptions::default().backward(reverse).limit(limit).keys_only(keys_only);
         Scan::new(&self.0, (prefix, start, end), options.value_bytes(value_bytes))
+    }
+
+    /// Has the device execute `sql` over the value of a key, a Parquet file; returns the result as bytes: `csv`, `jsonl` or `arrow` (a
+    /// stream of Arrow IPC). `explain` says what the query would read and move instead.
+    #[pyo3(signature = (key, sql, *, format="csv", header=true, explain=false))]
+    fn query<'py>(
+        &self,
+        py: Python<'py>,
+        key: KeyBytes,
+        sql: &str,
+        format: &str,
+        header: bool,
+        explain: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let options = query::options_of(format, header, explain)?;
+        let result = self.0.with(py, |kv| query::whole(kv.query(key.0.as_bytes(), sql, options)?))?;
+        Ok(PyBytes::new(py, &result))
+    }
+
+    /// The same as a `pyarrow.Table`: `to_pandas()` of it is a data frame.
+    fn query_arrow<'py>(&self, py: Python<'py>, key: KeyBytes, sql: &str) -> PyResult<Bound<'py, PyAny>> {
+        let options = query::arrow();
+        let stream = self.0.with(py, |kv| query::whole(kv.query(key.0.as_bytes(), sql, options)?))?;
+        query::table(py, &stream)
     }
 
     /// A cursor over all pairs.

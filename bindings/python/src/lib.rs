@@ -30,6 +30,7 @@ mod kv;
 mod ledger;
 mod memory;
 mod nvm;
+mod query;
 mod queue;
 mod ranges;
 mod turnstile;

@@ -13,6 +13,7 @@ use crate::command_queue::CommandQueue;
 use crate::errors::{Fault, invalid, is_of, refused};
 use crate::held::Held;
 use crate::memory::{Cargo, Keep, len_of};
+use crate::query;
 
 /// Most bytes of one command by which bytes are read.
 const STEP_BYTES: usize = 1 << 20;
@@ -55,6 +56,21 @@ impl Nvm {
 
     fn send(&self, py: Python<'_>, command: NvmCommand) -> PyResult<()> {
         self.queue.execute(py, Command::Nvm(command), Keep::Nothing).map(drop)
+    }
+
+    /// The result of a query, by a queue of its own: it waits for the device's threads.
+    fn queried(
+        &self,
+        py: Python<'_>,
+        slba: u64,
+        bytes: u64,
+        sql: &str,
+        options: byway::SqlOptions,
+    ) -> PyResult<Vec<u8>> {
+        let nsid = self.nsid;
+        self.queue
+            .held
+            .with(py, |device| query::whole(device.nvm(Some(nsid))?.query(slba, bytes, sql, options)?))
     }
 
     /// Reads into memory of a buffer or of the program's.
@@ -228,6 +244,35 @@ impl Nvm {
             Err(error) if is_of(py, &error, ErrorKind::Mismatch) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Has the device execute `sql` over the `bytes` bytes from block `slba` on, a Parquet file; returns the result as `Kv.query` does.
+    #[pyo3(signature = (slba, bytes, sql, *, format="csv", header=true, explain=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
+    fn query<'py>(
+        &self,
+        py: Python<'py>,
+        slba: u64,
+        bytes: u64,
+        sql: &str,
+        format: &str,
+        header: bool,
+        explain: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let options = query::options_of(format, header, explain)?;
+        let result = self.queried(py, slba, bytes, sql, options)?;
+        Ok(PyBytes::new(py, &result))
+    }
+
+    /// The same as a `pyarrow.Table`: `to_pandas()` of it is a data frame.
+    fn query_arrow<'py>(
+        &self,
+        py: Python<'py>,
+        slba: u64,
+        bytes: u64,
+        sql: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        query::table(py, &self.queried(py, slba, bytes, sql, query::arrow())?)
     }
 
     /// Makes completed writes durable on the media below.

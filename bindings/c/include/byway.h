@@ -72,6 +72,31 @@
 #define BYWAY_KEYS_ONLY 2
 
 /**
+ * A line per row.
+ */
+#define BYWAY_QUERY_CSV 0
+
+/**
+ * A JSON object per row.
+ */
+#define BYWAY_QUERY_JSON_LINES 1
+
+/**
+ * A stream of Arrow IPC.
+ */
+#define BYWAY_QUERY_ARROW_STREAM 2
+
+/**
+ * CSV: the first line names the columns.
+ */
+#define BYWAY_QUERY_HEADER 1
+
+/**
+ * The result says what the query would read and move, instead of its rows.
+ */
+#define BYWAY_QUERY_EXPLAIN 2
+
+/**
  * The kind of failure, whichever part failed. Functions return the negative of it.
  */
 typedef enum byway_error_kind {
@@ -1115,6 +1140,30 @@ typedef struct byway_kv_stats {
 } byway_kv_stats;
 
 /**
+ * How the result of a query is written. Zeroes, but for the size, are CSV without a line of names.
+ */
+typedef struct byway_query_options {
+        /**
+         * sizeof(byway_query_options).
+         */
+        size_t size;
+        /**
+         * BYWAY_QUERY_CSV, BYWAY_QUERY_JSON_LINES or BYWAY_QUERY_ARROW_STREAM.
+         */
+        uint32_t format;
+        /**
+         * 0, or BYWAY_QUERY_HEADER, BYWAY_QUERY_EXPLAIN.
+         */
+        uint32_t flags;
+} byway_query_options;
+
+/**
+ * What byway_kv_query() and byway_nvm_query() call for each part of a result, which lives until it returns; anything but 0 ends the
+ * query. It must not use the handle that is being queried.
+ */
+typedef int (*byway_part_callback)(void *context, const void *part, size_t part_bytes);
+
+/**
  * How a queue shall be. NULL in place of it, or zeroes in it, stand for what the URI says.
  */
 typedef struct byway_queue_options {
@@ -1850,6 +1899,29 @@ int byway_nvm_trim(struct byway_nvm *nvm, uint64_t slba, uint32_t blocks);
  * Makes blocks read as zeroes; the device may forget them.
  */
 int byway_nvm_write_zeroes(struct byway_nvm *nvm, uint64_t slba, uint32_t blocks);
+
+/**
+ * Has the device execute `sql` over the value of a key, a Parquet file, and calls `on` for each part of the result, as they come. The
+ * result of a call that fails is none, whatever parts came. `options` may be NULL.
+ */
+int byway_kv_query(struct byway_kv *kv,
+                   const void *key,
+                   size_t key_bytes,
+                   const char *sql,
+                   const struct byway_query_options *options,
+                   byway_part_callback on,
+                   void *context);
+
+/**
+ * As byway_kv_query(), over the `bytes` bytes from block `slba` on.
+ */
+int byway_nvm_query(struct byway_nvm *nvm,
+                    uint64_t slba,
+                    uint64_t bytes,
+                    const char *sql,
+                    const struct byway_query_options *options,
+                    byway_part_callback on,
+                    void *context);
 
 /**
  * Opens a queue of the device's. It may outlive the device.

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 use byway::embedded::EmbeddedDevice;
-use byway::{Address, Class, Device, Kv, Ledger, Nvm, SqlOptions, SqlResult};
+use byway::{Address, Class, Device, ErrorKind, Kv, Ledger, Nvm, SqlOptions, SqlResult};
 use byway_console::files;
 use byway_console::terminal::Interrupt;
 
-use super::kv_device::key_of;
+use super::kv_device::{key_of, no_key};
 use crate::args;
 use crate::opened;
 
@@ -32,11 +32,7 @@ fn query(args: &args::Sql, out: &mut impl Write, interrupt: &Interrupt) -> Resul
         bail!("what a query costs is counted by devices of this process alone (embedded:): leave --cost out");
     }
     let device = byway::embedded::open(&uri)?;
-    let before = device.ledger();
-    Opened::Embedded(&device).query(args, out, interrupt)?;
-    out.flush()?;
-    note_cost(&device.ledger().since(&before));
-    Ok(())
+    Opened::Embedded(&device).query(args, out, interrupt)
 }
 
 /// A device, or one of this process with its ledger.
@@ -66,10 +62,25 @@ impl Opened<'_> {
         if args.blocks {
             let mut nvm = self.nvm()?;
             let (slba, len_bytes) = blocks_of(&args.object, nvm.lba_bytes())?;
-            return write(nvm.query(slba, len_bytes, &args.sql, options)?, out, interrupt);
+            return self.counted(|| write(nvm.query(slba, len_bytes, &args.sql, options)?, out, interrupt));
         }
-        let key = key_of(&args.object, args.hex)?;
-        write(self.kv()?.query(&key, &args.sql, options)?, out, interrupt)
+        let (mut kv, key) = (self.kv()?, key_of(&args.object, args.hex)?);
+        self.counted(|| {
+            let result = kv.query(&key, &args.sql, options).map_err(|error| match error.kind() {
+                ErrorKind::KeyNotFound => no_key(&args.object),
+                _ => error,
+            });
+            write(result?, out, interrupt)
+        })
+    }
+
+    /// Does the query, and says what crossed the link by it where there is a ledger.
+    fn counted(&self, query: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Self::Embedded(device) = self else { return query() };
+        let before = device.ledger();
+        query()?;
+        note_cost(&device.ledger().since(&before));
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ struct Watched {
     has_changed: AtomicBool,
 }
 
-/// Tells whether a range of blocks has changed since it was made.
+/// Knows whether a range of blocks has changed since it was made.
 #[derive(Debug, Clone)]
 pub struct RangeWatch(Arc<Watched>);
 

@@ -98,7 +98,7 @@ impl Subsystem {
         let is_counted = self.counts_commands();
         let access = |slot: &super::Slot| {
             let Namespace::Nvm(nvm) = &slot.namespace else { return None };
-            // A query that reads blocks is told of changes by commands under the run lock.
+            // Commands that change blocks which a query reads are executed under the run lock, where the query's watch is.
             let is_free = slot.free.contains(id) && !is_counted && !nvm.is_watched();
             let permit = || slot.version.permit(self.flash.block_reader(nvm.record().extent));
             slot.served

@@ -171,7 +171,7 @@ impl Shared {
         let Some(request) = job.take_request() else { return };
         let end = self.run(job, request);
         job.finish(end);
-        self.tell(job.id);
+        self.note(job.id);
     }
 
     fn run(&self, job: &Job, request: QueryRequest) -> Result<(), QueryFailure> {
@@ -190,8 +190,8 @@ impl Shared {
         self.runner.run(&task)
     }
 
-    /// Tells the controller that a query got on.
-    fn tell(&self, id: QueryId) {
+    /// Has the controller look at a query that got on.
+    fn note(&self, id: QueryId) {
         self.advanced.lock().push_back(id);
         if let Some(executor) = self.executor.upgrade() {
             executor.answer_queries();
@@ -208,7 +208,7 @@ struct Sink<'a> {
 impl ResultSink for Sink<'_> {
     fn put(&self, bytes: &[u8]) -> bool {
         if self.job.add(bytes) == News::Some {
-            self.shared.tell(self.job.id);
+            self.shared.note(self.job.id);
         }
         self.job.wait_for_host()
     }

@@ -51,7 +51,7 @@ pub struct QueryTask<'a> {
     pub explains: bool,
     /// Longest result in bytes: the device keeps all of it until the query has ended. `None` where it is taken as it is made.
     pub result_max_bytes: Option<usize>,
-    /// Set once nobody wants the result any more.
+    /// Set once the query is cancelled.
     pub cancelled: &'a Arc<AtomicBool>,
     /// Where its result goes.
     pub result: &'a dyn ResultSink,

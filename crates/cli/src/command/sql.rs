@@ -18,9 +18,7 @@ use crate::opened;
 /// What the device refuses, a file that cannot be written, an interruption.
 pub fn run(args: &args::Sql, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let Some(path) = &args.file else { return query(args, out, interrupt) };
-    let mut file = files::create_new(path)?;
-    query(args, &mut file, interrupt)?;
-    file.sync_all().map_err(|cause| files::refused("write", path, cause))
+    query(args, &mut files::create_new(path)?, interrupt)
 }
 
 fn query(args: &args::Sql, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Queries from outside: SQL over values and blocks, in process and over TCP, and what ends them.
 
+mod cancel;
 mod ends;
 mod plans;
 mod results;

@@ -19,7 +19,7 @@ pub enum QueryObject {
         len_bytes: u32,
     },
     /// A range of blocks. It is read where it lies, and a command that changes it ends the query.
-    Blocks(BlockObjectReader),
+    Blocks(Box<BlockObjectReader>),
 }
 
 /// Where a value was found: the same as long as it was neither overwritten nor moved.

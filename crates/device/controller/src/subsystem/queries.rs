@@ -75,7 +75,9 @@ impl Subsystem {
                 let len_bytes = kv.value_bytes(flash, &key)?;
                 Ok(QueryObject::Value { nsid, key, len_bytes })
             }
-            Named::Blocks(object) => self.watch_blocks(nsid, object).map(QueryObject::Blocks),
+            Named::Blocks(object) => {
+                self.watch_blocks(nsid, object).map(|reader| QueryObject::Blocks(Box::new(reader)))
+            }
         }
     }
 

@@ -74,7 +74,7 @@ fn try_copy_value(executor: &Weak<Executor>, nsid: u32, key: &Key) -> Result<Opt
 #[derive(Debug)]
 struct Blocks {
     executor: Weak<Executor>,
-    reader: BlockObjectReader,
+    reader: Box<BlockObjectReader>,
 }
 
 impl ObjectRead for Blocks {

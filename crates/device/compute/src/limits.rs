@@ -69,6 +69,8 @@ pub(crate) struct Watch {
     cancellation: Cancellation,
     /// `None` where the time is beyond what the clock counts.
     deadline: Option<Instant>,
+    /// Time that was spent outside the query: its consumer took the result.
+    given_ns: AtomicU64,
     read_bytes: AtomicU64,
     /// What failed first below the Parquet reader, which passes errors on as text.
     failure: Mutex<Option<QueryError>>,
@@ -78,7 +80,14 @@ impl Watch {
     /// Begins to watch a query.
     pub fn new(limits: Limits, cancellation: Cancellation) -> Self {
         let deadline = Instant::now().checked_add(limits.time);
-        Self { limits, cancellation, deadline, read_bytes: AtomicU64::new(0), failure: Mutex::new(None) }
+        Self {
+            limits,
+            cancellation,
+            deadline,
+            given_ns: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
+            failure: Mutex::new(None),
+        }
     }
 
     /// Ends the query if it was cancelled or its time is over. Called for each page and each batch.
@@ -86,7 +95,11 @@ impl Watch {
         if self.cancellation.is_cancelled() {
             return Err(QueryError::Cancelled);
         }
-        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+        let given = Duration::from_nanos(self.given_ns.load(Ordering::Relaxed));
+        if self
+            .deadline
+            .is_some_and(|deadline| Instant::now().checked_sub(given).is_some_and(|now| now > deadline))
+        {
             return Err(QueryError::Over(Limit::Time(self.limits.time)));
         }
         Ok(())
@@ -114,6 +127,15 @@ impl Watch {
     pub fn cause_of(&self, error: impl Into<QueryError>) -> QueryError {
         let noted = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         noted.unwrap_or_else(|| error.into())
+    }
+
+    /// Leaves the time of `give`, which takes a part of the result, out of the query's.
+    pub fn while_given<T>(&self, give: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let given = give();
+        let ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.given_ns.fetch_add(ns, Ordering::Relaxed);
+        given
     }
 
     /// Counts bytes read of the object.

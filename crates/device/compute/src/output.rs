@@ -25,6 +25,16 @@ pub enum Format {
     ArrowStream,
 }
 
+/// Text of a result that is made before it is handed over, about.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The same at most: rows of a piece may be longer than those before.
+const PIECE_MAX_BYTES: usize = 64 << 20;
+
+/// Rows of a piece, first and at most.
+const ROWS_FIRST: usize = 8;
+const ROWS_MAX: usize = 1 << 13;
+
 /// Bytes up to a limit.
 struct Bounded {
     bytes: Vec<u8>,
@@ -35,7 +45,9 @@ struct Bounded {
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(left_bytes) = self.left_bytes.checked_sub(bytes.len()) else {
+        let left_bytes = self.left_bytes.checked_sub(bytes.len());
+        let is_piece = self.bytes.len() + bytes.len() <= PIECE_MAX_BYTES;
+        let Some(left_bytes) = left_bytes.filter(|_| is_piece) else {
             self.is_over = true;
             return Err(io::Error::other("the result is over its limit"));
         };
@@ -53,6 +65,7 @@ impl Write for Bounded {
 pub(crate) struct Output {
     form: Form,
     limit_bytes: usize,
+    rows_at_once: usize,
 }
 
 enum Form {
@@ -70,7 +83,7 @@ impl Output {
             Format::JsonLines => Form::JsonLines(JsonBuilder::new().with_explicit_nulls(true).build(into)),
             Format::ArrowStream => Form::ArrowStream(Box::new(StreamWriter::try_new(into, schema)?)),
         };
-        Ok(Self { form, limit_bytes })
+        Ok(Self { form, limit_bytes, rows_at_once: ROWS_FIRST })
     }
 
     /// Adds a batch with the columns of the schema.
@@ -103,29 +116,37 @@ impl Output {
             Form::JsonLines(writer) => writer.get_mut(),
             Form::ArrowStream(writer) => writer.get_mut(),
         };
-        std::mem::take(&mut into.bytes)
+        let bytes = std::mem::take(&mut into.bytes);
+        self.rows_at_once = match bytes.len() {
+            0..PIECE_BYTES => (self.rows_at_once * 2).min(ROWS_MAX),
+            _ => (self.rows_at_once / 2).max(1),
+        };
+        bytes
+    }
+
+    /// Rows to write at once, so that a piece of text has about [`PIECE_BYTES`]. A batch of Arrow is no longer than its arrays.
+    pub fn rows_at_once(&self) -> usize {
+        match &self.form {
+            Form::ArrowStream(_) => usize::MAX,
+            Form::Csv { .. } | Form::JsonLines(_) => self.rows_at_once,
+        }
     }
 
     /// Ends the result; what was written since the last [`take_bytes`](Self::take_bytes).
-    pub fn finish(self) -> Result<Vec<u8>, QueryError> {
-        let over = |_| QueryError::Over(Limit::Result { limit_bytes: self.limit_bytes });
-        let into = match self.form {
-            Form::Csv { header: Some(schema), mut into } => {
-                let empty = RecordBatch::new_empty(schema);
-                arrow_csv::WriterBuilder::new()
-                    .with_header(true)
-                    .build(&mut into)
-                    .write(&empty)
-                    .map_err(over)?;
-                into
-            }
-            Form::Csv { header: None, into } => into,
-            Form::JsonLines(mut writer) => {
-                writer.finish().map_err(over)?;
-                writer.into_inner()
-            }
-            Form::ArrowStream(writer) => writer.into_inner().map_err(over)?,
+    pub fn end(&mut self) -> Result<Vec<u8>, QueryError> {
+        let over = QueryError::Over(Limit::Result { limit_bytes: self.limit_bytes });
+        let ended = match &mut self.form {
+            Form::Csv { header, into } => match header.take() {
+                None => Ok(()),
+                Some(schema) => {
+                    let empty = RecordBatch::new_empty(schema);
+                    arrow_csv::WriterBuilder::new().with_header(true).build(into).write(&empty)
+                }
+            },
+            Form::JsonLines(writer) => writer.finish(),
+            Form::ArrowStream(writer) => writer.finish(),
         };
-        Ok(into.bytes)
+        ended.map_err(|_| over)?;
+        Ok(self.take_bytes())
     }
 }

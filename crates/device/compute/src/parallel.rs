@@ -27,11 +27,11 @@ pub(crate) fn in_order<T: Send>(
     }
     let queue = Queue::new(parts, parts_held(threads));
     std::thread::scope(|scope| {
+        // Threads end also where `take` or the start of another thread panics: the scope waits for them.
+        let _stop = Stop(&queue);
         for _ in 0..threads.get().min(parts) {
             scope.spawn(|| queue.work(&scan));
         }
-        // Threads end also where `take` panics: the scope waits for them.
-        let _stop = Stop(&queue);
         queue.take_all(&mut take)
     })
 }

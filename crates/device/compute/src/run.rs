@@ -84,7 +84,7 @@ impl Query {
         let table = Table::open(Arc::clone(object), Arc::clone(watch))?;
         let plan = Plan::bind(self, table.columns())?;
         let table = table.prepared(&plan)?;
-        let mut rows = RowsOut::new(&plan, format, watch.limits.result_bytes, give)?;
+        let mut rows = RowsOut::new(&plan, watch, format, give)?;
         let scan = Scan { table: &table, plan: &plan, watch };
         match &plan.grouping {
             None => scan.rows(&mut rows)?,
@@ -199,6 +199,7 @@ impl Scan<'_> {
 /// Rows on their way to the result: items, order, limit, format.
 struct RowsOut<'p, 'g> {
     plan: &'p Plan,
+    watch: &'p Watch,
     give: Give<'g>,
     sorter: Option<Sorter>,
     output: Output,
@@ -208,12 +209,12 @@ struct RowsOut<'p, 'g> {
 }
 
 impl<'p, 'g> RowsOut<'p, 'g> {
-    fn new(plan: &'p Plan, format: Format, limit_bytes: usize, give: Give<'g>) -> Result<Self, QueryError> {
+    fn new(plan: &'p Plan, watch: &'p Watch, format: Format, give: Give<'g>) -> Result<Self, QueryError> {
         let sorter = (!plan.order.is_empty()).then(|| Sorter::new(plan.order.clone(), plan.rows_needed()));
-        let output = Output::new(format, &plan.schema, limit_bytes)?;
+        let output = Output::new(format, &plan.schema, watch.limits.result_bytes)?;
         let rows = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
         let (skip, left) = (rows(plan.offset), plan.limit.map_or(usize::MAX, rows));
-        Ok(Self { plan, give, sorter, output, skip, left, written: 0 })
+        Ok(Self { plan, watch, give, sorter, output, skip, left, written: 0 })
     }
 
     /// Adds rows that the items are made of. Breaks once no more are needed.
@@ -239,24 +240,37 @@ impl<'p, 'g> RowsOut<'p, 'g> {
             let columns: Vec<ArrayRef> = items.columns()[..self.plan.width()].to_vec();
             let given_rows =
                 RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?.slice(skipped, given);
-            self.output.write(&given_rows)?;
+            self.write_pieces(&given_rows)?;
             self.written += given as u64;
-            let bytes = self.output.take_bytes();
-            self.hand_over(&bytes)?;
         }
         Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
+    /// Writes rows a few at a time, and hands each piece over before the next is made.
+    fn write_pieces(&mut self, rows: &RecordBatch) -> Result<(), QueryError> {
+        let mut at = 0;
+        while at < rows.num_rows() {
+            let piece = rows.slice(at, self.output.rows_at_once().min(rows.num_rows() - at));
+            self.output.write(&piece)?;
+            at += piece.num_rows();
+            let bytes = self.output.take_bytes();
+            self.hand_over(&bytes)?;
+        }
+        Ok(())
+    }
+
     fn hand_over(&mut self, bytes: &[u8]) -> Result<(), QueryError> {
-        if (self.give)(bytes) { Ok(()) } else { Err(QueryError::Cancelled) }
+        let wants_more = self.watch.while_given(|| (self.give)(bytes));
+        if wants_more { Ok(()) } else { Err(QueryError::Cancelled) }
     }
 
     fn finish(mut self) -> Result<u64, QueryError> {
         if let Some(rows) = self.sorter.take().map(Sorter::finish).transpose()?.flatten() {
             let _ = self.write(rows)?;
         }
-        let bytes = self.output.finish()?;
-        if bytes.is_empty() || (self.give)(&bytes) { Ok(self.written) } else { Err(QueryError::Cancelled) }
+        let bytes = self.output.end()?;
+        self.hand_over(&bytes)?;
+        Ok(self.written)
     }
 }
 

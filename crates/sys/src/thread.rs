@@ -23,13 +23,6 @@ pub fn is_there(number: u32) -> bool {
     thread.is_some_and(|thread| test_kill_process(thread) != Err(Errno::SRCH))
 }
 
-/// Has the system prefer other threads of the machine to this one, and to those that it starts (a nice value of 10). As far as it is
-/// possible: a sandbox may refuse it.
-pub fn lower_priority() {
-    const NICER_BY: i32 = 10;
-    let _ = rustix::process::nice(NICER_BY);
-}
-
 #[cfg(all(test, not(miri)))]
 mod tests {
     #![allow(clippy::unwrap_used)]

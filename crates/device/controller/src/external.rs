@@ -56,11 +56,6 @@ impl ExternalCommands {
         self.commands.clear();
     }
 
-    /// Drops every command of queue `sqid`.
-    pub fn drop_queue(&mut self, sqid: u16) {
-        self.commands.retain(|_, command| command.ticket.sqid != sqid);
-    }
-
     /// Keeps a command until its engine has finished it. A buffer in mapped memory is swapped out of `mapped`.
     pub fn insert(&mut self, ticket: Ticket, at: ExternalCommand, mapped: Option<&mut Mapped>) {
         let mapped = mapped.map(|from| {
@@ -85,6 +80,11 @@ impl ExternalCommands {
     pub fn find(&self, sqid: u16, cid: u16) -> Option<(u32, Place)> {
         let is_it = |command: &Outstanding| (command.ticket.sqid, command.ticket.cid) == (sqid, cid);
         self.commands.iter().find(|(_, command)| is_it(command)).map(|(at, _)| *at)
+    }
+
+    /// Whether a command of queue pair `qid` waits, for its place in the completion queue too.
+    pub fn has_commands_of(&self, qid: u16) -> bool {
+        self.commands.values().any(|command| command.ticket.sqid == qid || command.ticket.cqid == qid)
     }
 
     /// Takes every command of queue `sqid`, in no order.

@@ -14,6 +14,9 @@ use crate::error::CommandError;
 /// Entries kept; Identify Controller ELPE is this less one.
 pub(super) const ENTRIES: usize = 64;
 
+/// Bytes of a text in the vendor log.
+const TEXT_BYTES: usize = 120;
+
 /// The newest errors, newest first.
 #[derive(Debug, Default)]
 pub(super) struct ErrorLog {
@@ -34,7 +37,7 @@ impl ErrorLog {
     pub fn log(&mut self, sqid: u16, cid: u16, error: &CommandError, text: Option<String>) -> Status {
         let (status, noted) = note(sqid, cid, error);
         if let Some(noted) = noted {
-            let words = text.map_or(noted.words, Cow::Owned);
+            let words = text.map_or(noted.words, |text| Cow::Owned(cut(text)));
             self.add(Noted { words, ..noted });
         }
         status
@@ -85,6 +88,13 @@ impl ErrorLog {
         page.resize(ENTRIES * size_of::<ErrorText>(), 0);
         page
     }
+}
+
+/// The beginning of a text that an [`ErrorText`] has room for.
+fn cut(mut text: String) -> String {
+    let end = (0..=TEXT_BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.truncate(end.unwrap_or(0));
+    text
 }
 
 /// The status of a failed command's completion, and its entry for the error log, if it has one.

@@ -126,7 +126,7 @@ struct ErrorRow {
     sqid: u16,
     cid: u16,
     status: String,
-    text: Cow<'static, str>,
+    text: &'static str,
 }
 
 /// The report, as JSON.
@@ -255,6 +255,14 @@ impl NamespaceEntry {
     }
 }
 
+/// The text of an error; that of a query may quote the query, and is left out.
+fn text_of(noted: &Noted) -> &'static str {
+    match noted.words {
+        Cow::Borrowed(words) => words,
+        Cow::Owned(_) => "a query failed",
+    }
+}
+
 impl ErrorRow {
     fn of(noted: &Noted) -> Self {
         let entry = &noted.entry;
@@ -263,7 +271,7 @@ impl ErrorRow {
             sqid: entry.sqid,
             cid: entry.cid,
             status: Status(entry.phase_and_status >> 1).code().to_string(),
-            text: noted.words.clone(),
+            text: text_of(noted),
         }
     }
 }

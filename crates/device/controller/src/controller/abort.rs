@@ -90,7 +90,7 @@ impl Controller {
         }
         self.post_all_of(port, qid);
         self.abort_uncommitted_of(port, qid);
-        self.abort_external_of(port, qid);
+        self.abort_external_of(subsystem, port, qid);
         self.release_window(subsystem, qid);
         self.queues.delete_submission(qid);
         debug!(controller = self.id.0, qid, "submission queue deleted");

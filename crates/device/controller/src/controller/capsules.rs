@@ -86,7 +86,7 @@ impl Controller {
         self.release_window(subsystem, qid);
         self.queues.disconnect(qid);
         self.group_commit.take_queue(qid);
-        self.external.drop_queue(qid);
+        self.drop_external_of(subsystem, qid);
         self.drop_queued(subsystem, qid);
     }
 

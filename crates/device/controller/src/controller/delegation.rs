@@ -15,7 +15,7 @@ impl Controller {
         qid: u16,
         to: DelegatedTo,
     ) -> Option<Box<DelegatedQueue>> {
-        if qid == 0 || !self.delegates(subsystem, to) {
+        if qid == 0 || !self.delegates(subsystem, to) || self.external.has_commands_of(qid) {
             return None;
         }
         let habits = self.delegated_habits(subsystem, qid);

@@ -24,6 +24,9 @@ impl Controller {
         };
         let qid = ticket.sqid;
         let result = result.map(|answer| self.answer_of(nsid, place, answer));
+        if result.is_err() && nsid == QUERIES {
+            self.plans.forget_query(QueryId(place.0 as u16));
+        }
         let result =
             result.and_then(|answer| self.hand_over(subsystem, port, at, mapped.as_deref()).map(|()| answer));
         let has_data = result.is_ok() && at.reply.data_bytes > 0 && mapped.is_none();
@@ -78,6 +81,9 @@ impl Controller {
             return false;
         };
         self.external.reuse(mapped);
+        if nsid == QUERIES {
+            self.plans.forget_query(QueryId(place.0 as u16));
+        }
         subsystem.count_external(nsid, place, Status::ABORT_REQUESTED);
         self.complete(port, ticket, Status::ABORT_REQUESTED, 0, 0);
         self.note_reply(sqid, at, false);
@@ -86,9 +92,25 @@ impl Controller {
     }
 
     /// Submission queue `sqid` is being deleted: whether its commands were executed is unknown.
-    pub(super) fn abort_external_of(&mut self, port: &mut Port<'_>, sqid: u16) {
+    pub(super) fn abort_external_of(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, sqid: u16) {
         for command in self.external.take_queue(sqid) {
+            self.end_query_of(subsystem, command.at);
             self.complete(port, command.ticket, Status::ABORTED_SQ_DELETION, 0, 0);
+        }
+    }
+
+    /// The connection of queue `sqid` has ended: its commands are dropped.
+    pub(super) fn drop_external_of(&mut self, subsystem: &mut Subsystem, sqid: u16) {
+        for command in self.external.take_queue(sqid) {
+            self.end_query_of(subsystem, command.at);
+        }
+    }
+
+    /// Ends the query that a command waits for, if it waits for one, and forgets the query's plan.
+    fn end_query_of(&mut self, subsystem: &mut Subsystem, at: ExternalCommand) {
+        if at.nsid == QUERIES {
+            self.plans.forget_query(QueryId(at.place.0 as u16));
+            subsystem.abandon_external(at.nsid, at.place);
         }
     }
 

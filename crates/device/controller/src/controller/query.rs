@@ -50,6 +50,7 @@ impl Controller {
             }
             QueryCommand::End(id) => {
                 subsystem.queries()?.end_of(self.id, nsid, id)?;
+                self.plans.forget_query(id);
                 Ok(Outcome::OK)
             }
             QueryCommand::WritePlan(fields) => self.write_plan(subsystem, port, &arrived, &fields),

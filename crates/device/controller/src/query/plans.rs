@@ -100,6 +100,11 @@ impl Plans {
         self.plans.iter().find(is_its).map(|plan| plan.id)
     }
 
+    /// Drops the plan of a query that has ended.
+    pub fn forget_query(&mut self, query: QueryId) {
+        self.plans.retain(|plan| !matches!(plan.state, PlanState::Begun(begun) if begun == query));
+    }
+
     /// Drops a plan.
     pub fn forget(&mut self, id: u16) {
         self.plans.retain(|plan| plan.id != id);

@@ -14,6 +14,8 @@ pub(crate) struct QueryTable {
     engine: Box<dyn QueryEngine>,
     queries: BTreeMap<QueryId, Entry>,
     last: u16,
+    /// Failures of queries that were ended, for the commands that wait for them.
+    failed: Vec<Answered>,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,7 @@ pub(crate) struct Part {
 
 impl QueryTable {
     pub fn new(engine: Box<dyn QueryEngine>) -> Self {
-        Self { engine, queries: BTreeMap::new(), last: 0 }
+        Self { engine, queries: BTreeMap::new(), last: 0, failed: Vec::new() }
     }
 
     /// Limits of its engine.
@@ -67,10 +69,10 @@ impl QueryTable {
         nsid: u32,
         request: QueryRequest,
     ) -> Result<QueryId, CommandError> {
-        if self.queries.len() >= usize::from(self.engine.limits().queries) {
-            return Err(TOO_MANY);
-        }
-        let is_free = |id: &QueryId| !self.queries.contains_key(id);
+        self.check_room()?;
+        // A command may still wait for the failure of a query that was ended.
+        let is_failed = |id: &QueryId| self.failed.iter().any(|failed| failed.id == *id);
+        let is_free = |id: &QueryId| !self.queries.contains_key(id) && !is_failed(id);
         let ids = (1..=u16::MAX).map(|step| QueryId(self.last.wrapping_add(step)));
         let id = ids.into_iter().find(is_free).ok_or(TOO_MANY)?;
         self.last = id.0;
@@ -119,6 +121,9 @@ impl QueryTable {
 
     /// The next query that has an answer for the command that waits for it.
     pub fn next_answered(&mut self) -> Option<Answered> {
+        if let Some(failed) = self.failed.pop() {
+            return Some(failed);
+        }
         while let Some(id) = self.engine.next_advanced() {
             if let Some(answered) = self.answer(id) {
                 return Some(answered);
@@ -170,6 +175,30 @@ impl QueryTable {
         if self.queries.remove(&id).is_some() {
             self.engine.end(id);
         }
+    }
+
+    /// Ends the queries of namespace `nsid`, or all for `None`: what they read is erased. Commands that wait for them fail.
+    pub fn fail_all_in(&mut self, nsid: Option<u32>) {
+        let is_in = |entry: &Entry| nsid.is_none_or(|nsid| nsid == entry.nsid);
+        let its: Vec<(QueryId, ControllerId, bool)> = (self.queries.iter())
+            .filter(|(_, entry)| is_in(entry))
+            .map(|(id, entry)| (*id, entry.owner, entry.is_awaited))
+            .collect();
+        for (id, owner, is_awaited) in its {
+            if is_awaited {
+                let text = "the namespace was erased while the query read it".to_owned();
+                let failure = QueryFailure { status: Status::QUERY_OBJECT_CHANGED, text };
+                self.failed.push(Answered { owner, id, answer: Err(failure) });
+                self.engine.recheck(id);
+            }
+            self.end(id);
+        }
+    }
+
+    /// Whether there is room for one more query.
+    pub fn check_room(&self) -> Result<(), CommandError> {
+        let most = usize::from(self.engine.limits().queries);
+        if self.queries.len() < most { Ok(()) } else { Err(TOO_MANY) }
     }
 
     /// Ends the queries of a controller.

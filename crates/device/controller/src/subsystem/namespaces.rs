@@ -99,6 +99,7 @@ impl Subsystem {
             self.keep_namespace(record, attached);
             return Err(deletion_error(error));
         }
+        self.end_queries_in(Some(nsid));
         info!(nsid, "namespace deleted");
         self.stalls.forget_namespace(nsid);
         self.changes.note(nsid, |id| attached.contains(id));
@@ -125,6 +126,7 @@ impl Subsystem {
         if erase {
             self.erase_namespace(nsid)?;
         }
+        self.end_queries_in(Some(nsid));
         info!(nsid, format = index, erase, "namespace formatted");
         self.note_change(nsid);
         Ok(())

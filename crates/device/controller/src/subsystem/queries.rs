@@ -5,7 +5,7 @@ use byway_kv::Key;
 use byway_spec::Status;
 use byway_spec::vendor::{BlockObject, QueryAnswer};
 
-use super::{NO_NAMESPACE, Subsystem};
+use super::{IN_PROGRESS, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::namespace::engine::Place;
@@ -42,6 +42,11 @@ impl Subsystem {
         self.queries.iter_mut().for_each(|queries| queries.end_all_of(owner));
     }
 
+    /// Ends the queries of a namespace that is erased, or of all for `None`.
+    pub(super) fn end_queries_in(&mut self, nsid: Option<u32>) {
+        self.queries.iter_mut().for_each(|queries| queries.fail_all_in(nsid));
+    }
+
     /// Ends the query that a command waits for.
     pub(super) fn end_query_at(&mut self, place: Place) {
         self.queries.iter_mut().for_each(|queries| queries.end(QueryId(place.0 as u16)));
@@ -69,6 +74,7 @@ impl Subsystem {
         if self.flash.is_following() {
             return Err(OF_ANOTHER_PROCESS);
         }
+        self.queries()?.check_room()?;
         match named {
             Named::Key(key) => {
                 let (kv, flash) = self.key_values(nsid)?;
@@ -90,7 +96,10 @@ impl Subsystem {
             .ok_or(NO_NAMESPACE)?;
         let Namespace::Nvm(nvm) = &mut slot.namespace else { return Err(NO_OBJECTS) };
         let range = nvm.object_range(object)?;
-        slot.version.change();
+        // Where a range is watched, no thread has a permit to write any more.
+        if !nvm.is_watched() {
+            slot.version.change();
+        }
         let watch = nvm.watch(range);
         let permit = slot.version.permit(self.flash.block_reader(nvm.record().extent));
         Ok(BlockObjectReader { nsid, at: range.at, len_bytes: range.len, permit, watch })
@@ -121,6 +130,7 @@ impl Subsystem {
         at: u64,
         into: &mut [u8],
     ) -> Result<(), CommandError> {
+        self.check_not_sanitizing()?;
         let (namespace, flash) = self.parts_of(object.nsid).ok_or(NO_NAMESPACE)?;
         // A namespace that was made anew with the same identifier has other watches.
         if object.has_changed() {
@@ -129,7 +139,12 @@ impl Subsystem {
         namespace.nvm()?.read_at(flash, object.at + at, into, &mut 0)
     }
 
+    fn check_not_sanitizing(&self) -> Result<(), CommandError> {
+        if self.is_sanitizing() { Err(IN_PROGRESS) } else { Ok(()) }
+    }
+
     fn key_values(&mut self, nsid: u32) -> Result<(&mut KvNamespace, &mut Flash), CommandError> {
+        self.check_not_sanitizing()?;
         let (namespace, flash) = self.parts_of(nsid).ok_or(NO_NAMESPACE)?;
         namespace.kv().map(|kv| (kv, flash))
     }

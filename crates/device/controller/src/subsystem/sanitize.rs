@@ -39,6 +39,7 @@ impl Subsystem {
         self.flash.set_sanitize(begun).map_err(write_error)?;
         self.flash.order_always(SyncPoint::SanitizeBegun).map_err(write_error)?;
         self.stop_serving();
+        self.end_queries_in(None);
         info!(passes = passes_of(begun), "sanitize begun");
         self.sanitizing = Some(Progress::default());
         Ok(())

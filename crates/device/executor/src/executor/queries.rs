@@ -55,6 +55,7 @@ impl Executor {
     pub(crate) fn answer_queries(&self) {
         self.note_queries_advanced();
         self.core.run_or_set_pending(|| {}, |core, _| core.run_now(self));
+        self.notify_front();
     }
 
     /// The holder of the run lock is to look for answers before it releases the lock.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 use byway_controller::{QueryFailure, QueryId, QueryProgress, QueryRequest, QueryState};
+use byway_spec::Status;
 use parking_lot::{Condvar, Mutex};
 
 use super::result::ResultBytes;
@@ -13,6 +15,9 @@ const STREAM_BYTES: usize = 64 << 10;
 
 /// Bytes of a result that a query makes ahead of its host.
 const AHEAD_BYTES: usize = 1 << 20;
+
+/// Longest time that a query waits for its host to take a part of the result: then its thread is needed for others.
+const HOST_WAITS_MAX: Duration = Duration::from_secs(30);
 
 /// A query.
 #[derive(Debug)]
@@ -30,6 +35,13 @@ struct State {
     request: Option<QueryRequest>,
     result: ResultBytes,
     end: Option<Result<(), QueryFailure>>,
+    /// The host took nothing of the result for too long.
+    is_given_up: bool,
+}
+
+fn given_up() -> QueryFailure {
+    let text = format!("the host took nothing of the result for {} s", HOST_WAITS_MAX.as_secs());
+    QueryFailure { status: Status::QUERY_LIMIT_EXCEEDED, text }
 }
 
 /// Whether a host should hear of a query.
@@ -45,7 +57,8 @@ pub(super) enum News {
 impl Job {
     pub fn new(id: QueryId, request: QueryRequest) -> Self {
         let is_taken_whole = request.is_taken_whole;
-        let state = State { request: Some(request), result: ResultBytes::default(), end: None };
+        let state =
+            State { request: Some(request), result: ResultBytes::default(), end: None, is_given_up: false };
         Self {
             id,
             is_taken_whole,
@@ -69,11 +82,17 @@ impl Job {
         if crosses && !self.is_taken_whole { News::Some } else { News::None }
     }
 
-    /// Waits until the host has taken enough of the result. False once the query is cancelled.
+    /// Waits until the host has taken enough of the result. False once the query is cancelled, which it is too where the host takes
+    /// nothing for [`HOST_WAITS_MAX`].
     pub fn wait_for_host(&self) -> bool {
         let mut state = self.state.lock();
         while !self.is_taken_whole && state.result.len() >= AHEAD_BYTES && !self.is_cancelled() {
-            self.taken.wait(&mut state);
+            let ready_bytes = state.result.len();
+            let waited = self.taken.wait_for(&mut state, HOST_WAITS_MAX);
+            if waited.timed_out() && state.result.len() == ready_bytes {
+                state.is_given_up = true;
+                return false;
+            }
         }
         !self.is_cancelled()
     }
@@ -81,7 +100,7 @@ impl Job {
     /// Notes how the query ended.
     pub fn finish(&self, end: Result<(), QueryFailure>) {
         let mut state = self.state.lock();
-        state.end = Some(end);
+        state.end = Some(if state.is_given_up { Err(given_up()) } else { end });
     }
 
     /// Cancels it.

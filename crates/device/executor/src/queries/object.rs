@@ -104,6 +104,8 @@ fn with_subsystem<R>(
 ) -> Result<R, ObjectReadError> {
     let executor = executor.upgrade().ok_or(CLOSED)?;
     let done = executor.with_core_only(|core| read(&mut core.subsystem)).map_err(|_| CLOSED)?;
+    // It may have run the controller for another thread, and left a deadline.
+    executor.notify_front();
     done.map_err(|error| unreadable(&error))
 }
 

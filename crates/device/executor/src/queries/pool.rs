@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -146,7 +147,6 @@ impl QueryPool {
 impl Shared {
     /// Executes queries until the device closes.
     fn serve(&self) {
-        byway_sys::thread::lower_priority();
         while let Some(job) = self.next_job() {
             self.execute(&job);
         }
@@ -169,8 +169,8 @@ impl Shared {
 
     fn execute(&self, job: &Arc<Job>) {
         let Some(request) = job.take_request() else { return };
-        let end = self.run(job, request);
-        job.finish(end);
+        let end = catch_unwind(AssertUnwindSafe(|| self.run(job, request)));
+        job.finish(end.unwrap_or_else(|_| Err(panicked())));
         self.note(job.id);
     }
 
@@ -211,6 +211,14 @@ impl ResultSink for Sink<'_> {
             self.shared.note(self.job.id);
         }
         self.job.wait_for_host()
+    }
+}
+
+/// The failure of a query whose execution panicked: the panic hook has reported it.
+fn panicked() -> QueryFailure {
+    QueryFailure {
+        status: Status::INTERNAL_ERROR,
+        text: "the query's execution failed within the device".into(),
     }
 }
 

@@ -6,6 +6,7 @@ use byway_core::{
     BackendQueue, Buffer, Error, ErrorKind, Key, Nsid, Outcome, Payload, RawCommand, RawData, Result,
 };
 use byway_spec::Command as Entry;
+use byway_spec::base::status::sct;
 use byway_spec::vendor::{BlockObject, QueryAnswer, QueryCdw11, QueryFormat, ResultsAnswer, VendorOpcode};
 
 use crate::calls::kv::Kv;
@@ -201,10 +202,12 @@ impl<'a> SqlResult<'a> {
         }
     }
 
-    /// Sends a command about the query. One that fails ends it.
+    /// Sends a command about the query. It is over where the device says that it has failed.
     fn execute(&mut self, entry: Entry, data: RawData) -> Result<Outcome> {
         self.queue.execute(RawCommand { entry, data }.into()).map_err(|error| {
-            self.state = Progress::Over;
+            if error.nvme_status().is_some_and(|status| status.sct() == sct::VENDOR) {
+                self.state = Progress::Over;
+            }
             of_query(error)
         })
     }

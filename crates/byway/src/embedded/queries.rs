@@ -40,6 +40,7 @@ pub(crate) fn start(_: &Embedded, options: &Options) -> Result<()> {
 mod sql {
     use std::num::NonZero;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use bytes::Bytes;
     use byway_compute::{Cancellation, Format, Limits, Object, ObjectError, Query, QueryError};
@@ -50,6 +51,9 @@ mod sql {
     /// Memory of one query in bytes, but for a copy of the value that it reads.
     const MEMORY_BYTES: usize = 128 << 20;
 
+    /// Longest time of one query. Linux and this library's driver give a command up after 30 s.
+    const TIME: Duration = Duration::from_secs(20);
+
     /// Executes SQL.
     #[derive(Debug)]
     pub(super) struct SqlRunner {
@@ -59,7 +63,7 @@ mod sql {
     impl SqlRunner {
         pub(super) fn new(threads: NonZero<usize>) -> Self {
             let mut limits = Limits::default();
-            (limits.threads, limits.memory_bytes) = (threads, MEMORY_BYTES);
+            (limits.threads, limits.memory_bytes, limits.time) = (threads, MEMORY_BYTES, TIME);
             Self { limits }
         }
 

@@ -1,7 +1,7 @@
 //! Queries that do not end by themselves: Abort, a device that closes, more queries than a device keeps.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use byway::spec::Command as Entry;
@@ -19,9 +19,10 @@ use byway_spec::Status;
 /// Far longer than anything here takes: a hang fails the test.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Executes queries until they are cancelled.
+/// Executes queries until they are cancelled, or released.
 #[derive(Debug, Default)]
 struct Endless {
+    is_released: Arc<AtomicBool>,
     begun: Arc<AtomicU32>,
     ended: Arc<AtomicU32>,
 }
@@ -33,10 +34,13 @@ impl QueryRunner for Endless {
 
     fn run(&self, task: &QueryTask<'_>) -> Result<(), QueryFailure> {
         self.begun.fetch_add(1, SeqCst);
-        while !task.cancelled.load(SeqCst) {
+        while !task.cancelled.load(SeqCst) && !self.is_released.load(SeqCst) {
             std::thread::yield_now();
         }
         self.ended.fetch_add(1, SeqCst);
+        if !task.cancelled.load(SeqCst) {
+            return Ok(());
+        }
         Err(QueryFailure { status: Status::ABORT_REQUESTED, text: "cancelled".into() })
     }
 }
@@ -46,6 +50,7 @@ struct Device {
     queue: Queue<InProcessBus>,
     _driver: Driver<InProcessBus>,
     _embedded: Embedded,
+    is_released: Arc<AtomicBool>,
     begun: Arc<AtomicU32>,
     ended: Arc<AtomicU32>,
     _folder: tempfile::TempDir,
@@ -63,12 +68,13 @@ impl Device {
         let embedded = Embedded::start(subsystem, RunOptions::default()).unwrap();
         let runner = Endless::default();
         let (begun, ended) = (Arc::clone(&runner.begun), Arc::clone(&runner.ended));
+        let is_released = Arc::clone(&runner.is_released);
         embedded.execute_queries(Box::new(runner), options).unwrap();
         let driver =
             Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default()).unwrap();
         let mut queue = driver.queue(QueueOptions::default().timeout(LONG * 2)).unwrap();
         queue.execute(store()).unwrap();
-        Self { queue, _driver: driver, _embedded: embedded, begun, ended, _folder: folder }
+        Self { queue, _driver: driver, _embedded: embedded, is_released, begun, ended, _folder: folder }
     }
 
     fn next(&mut self) -> Finished {
@@ -111,6 +117,19 @@ fn abort_ends_a_query_and_the_queue_serves_on() {
     assert_eq!(finished.result.unwrap_err().error.kind(), ErrorKind::Cancelled);
     until(&device.ended, 1);
     device.queue.execute(store()).unwrap();
+}
+
+#[test]
+fn query_that_ends_while_its_queue_is_busy_is_completed() {
+    let mut device = Device::new(QueryOptions::default());
+    device.queue.submit(query(), 7).unwrap();
+    until(&device.begun, 1);
+    for _ in 0..200 {
+        device.queue.execute(store()).unwrap();
+    }
+    device.is_released.store(true, SeqCst);
+    let finished = device.next();
+    assert_eq!((finished.tag, finished.result.is_ok()), (7, true));
 }
 
 #[test]

@@ -64,3 +64,13 @@ fn plan_in_parts_begins_with_its_last_one_and_a_gap_ends_it() {
     assert!(write(&mut kv, plan, (101, total), second).is_err());
     assert!(write(&mut kv, plan, (100, total), second).is_err());
 }
+
+#[test]
+fn plans_that_are_refused_leave_room_for_others() {
+    let (_device, mut kv) = device_with_mesh();
+    for _ in 0..40 {
+        assert!(write(&mut kv, PlanFields::NEW_PLAN, (0, 11), b"SELECT nope").is_err());
+    }
+    let begun = write(&mut kv, PlanFields::NEW_PLAN, (0, LAGHOS.len()), LAGHOS.as_bytes()).unwrap();
+    assert!(begun.answer.dw1 > 0);
+}

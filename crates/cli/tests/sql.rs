@@ -71,7 +71,26 @@ fn cost_is_a_few_hundred_bytes_beside_the_query_and_its_result() {
     let output = byway().args(["sql", &image.uri(""), "mesh", COUNT, "--cost"]).assert().success();
     let output = output.get_output().clone();
     let text = String::from_utf8(output.stderr).unwrap();
-    let all = text.lines().last().unwrap();
+    let all = text.lines().find(|line| line.starts_with("in all")).unwrap();
     let bytes: usize = all.split_whitespace().find_map(|word| word.parse().ok()).unwrap();
     assert!(bytes < COUNT.len() + output.stdout.len() + 1024, "{text}");
+}
+
+#[test]
+fn query_in_the_host_gives_the_same_and_moves_the_columns() {
+    let image = image();
+    let place = format!("0:{}", bytes_of_mesh());
+    let uri = image.uri("ns=2");
+    let of_blocks = ["sql", &uri, "--blocks", &place, COUNT, "--cost"];
+    let [device, host] = [&[][..], &["--in-host"]].map(|more| {
+        let output = byway().args(of_blocks).args(more).assert().success().get_output().clone();
+        let moved = String::from_utf8(output.stderr).unwrap();
+        let all = moved.lines().find(|line| line.starts_with("in all")).unwrap().to_owned();
+        let bytes: u64 = all.split_whitespace().find_map(|word| word.parse().ok()).unwrap();
+        (String::from_utf8(output.stdout).unwrap(), bytes)
+    });
+    assert_eq!(device.0, host.0);
+    assert!(host.1 > 100 * device.1, "{device:?} {host:?}");
+    let of_value = said(&["sql", &image.uri(""), "mesh", COUNT, "--in-host"]);
+    assert_eq!(of_value, host.0);
 }

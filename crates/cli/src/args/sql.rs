@@ -15,6 +15,7 @@ Examples:
   byway sql disk.img mesh 'SELECT min(x), max(x) FROM mesh WHERE y > 1.5'
   byway sql disk.img mesh 'SELECT * FROM mesh LIMIT 10' --format jsonl
   byway sql tcp://10.0.0.1 mesh 'SELECT count(*) FROM mesh' --explain
+  byway sql disk.img mesh 'SELECT count(*) FROM mesh' --in-host --cost
   byway nvm write disk.img --ns 2 --file mesh.parquet
   byway sql disk.img --ns 2 --blocks 0:1407574 'SELECT avg(e) FROM mesh'
 
@@ -45,6 +46,9 @@ pub struct Sql {
     /// Say what the query would read and move, instead of executing it.
     #[arg(long)]
     pub explain: bool,
+    /// Execute the query in this process, which reads the columns that it needs: for devices that execute none, and to compare.
+    #[arg(long)]
+    pub in_host: bool,
     /// Say on standard error what crossed the link, by its kind. For devices of this process.
     #[arg(long)]
     pub cost: bool,

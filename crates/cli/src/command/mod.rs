@@ -40,6 +40,7 @@ mod serve_config;
 mod shell;
 pub mod snapshot;
 pub mod sql;
+mod sql_in_host;
 pub mod tdm;
 pub mod tls;
 pub mod top;

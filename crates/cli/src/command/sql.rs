@@ -1,14 +1,17 @@
 //! `byway sql`: queries that a device executes over an object of its own.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use bytes::Bytes;
 use byway::embedded::EmbeddedDevice;
 use byway::{Address, Class, Device, ErrorKind, Kv, Ledger, Nvm, SqlOptions, SqlResult};
 use byway_console::files;
 use byway_console::terminal::Interrupt;
 
 use super::kv_device::{key_of, no_key};
+use super::sql_in_host::{self, Blocks};
 use crate::args;
 use crate::opened;
 
@@ -55,6 +58,9 @@ impl Opened<'_> {
     }
 
     fn query(&self, args: &args::Sql, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+        if args.in_host {
+            return self.query_in_host(args, out, interrupt);
+        }
         let options =
             SqlOptions::default().format(args.format()).header(!args.no_header).explain(args.explain);
         if args.blocks {
@@ -72,12 +78,28 @@ impl Opened<'_> {
         })
     }
 
+    /// The same by this process.
+    fn query_in_host(&self, args: &args::Sql, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+        if args.blocks {
+            let nvm = self.nvm()?;
+            let (slba, len_bytes) = blocks_of(&args.object, nvm.lba_bytes())?;
+            let object = Blocks::new(nvm, slba, len_bytes)?;
+            return self.counted(|| sql_in_host::query(Arc::new(object), args, out, interrupt));
+        }
+        let (mut kv, key) = (self.kv()?, key_of(&args.object, args.hex)?);
+        self.counted(|| {
+            let value = kv.get(&key)?.ok_or_else(|| no_key(&args.object))?;
+            sql_in_host::query(Arc::new(Bytes::from(value)), args, out, interrupt)
+        })
+    }
+
     /// Does the query, and says what crossed the link by it where there is a ledger.
     fn counted(&self, query: impl FnOnce() -> Result<()>) -> Result<()> {
         let Self::Embedded(device) = self else { return query() };
-        let before = device.ledger();
+        let (before, begun_ns) = (device.ledger(), device.now_ns());
         query()?;
         note_cost(&device.ledger().since(&before));
+        note!("{:16} {:23} µs", "time", (device.now_ns() - begun_ns) / 1000);
         Ok(())
     }
 }

@@ -70,21 +70,27 @@ impl Machine {
         steps: &mut u64,
     ) -> Result<Progress, Fault> {
         self.pay(steps);
-        while *steps > 0 {
+        // In variables of their own: through `self` each instruction would wait for what the last one stored.
+        let (mut next, mut left) = (self.next, *steps);
+        while left > 0 {
             // The verifier has made sure that execution stays within the program.
-            let Some(instruction) = program.0.get(self.next) else { return Err(Fault::Depth) };
-            *steps -= 1;
-            match self.execute(*instruction, ranges)? {
-                Then::Next => self.next += 1,
-                Then::Go(target) => self.next = target,
+            let Some(instruction) = program.0.get(next) else { return Err(Fault::Depth) };
+            left -= 1;
+            match self.execute(instruction, next, ranges)? {
+                Then::Next => next += 1,
+                Then::Go(target) => next = target,
                 Then::Took(more) => {
-                    self.next += 1;
+                    next += 1;
                     self.owed = more;
-                    self.pay(steps);
+                    self.pay(&mut left);
                 }
-                Then::Return(value) => return Ok(Progress::Done(value)),
+                Then::Return(value) => {
+                    *steps = left;
+                    return Ok(Progress::Done(value));
+                }
             }
         }
+        (self.next, *steps) = (next, 0);
         Ok(Progress::Pending)
     }
 
@@ -96,8 +102,13 @@ impl Machine {
     }
 
     #[inline]
-    fn execute(&mut self, instruction: Instruction, ranges: &mut [&mut [u8]]) -> Result<Then, Fault> {
-        match instruction {
+    fn execute(
+        &mut self,
+        instruction: &Instruction,
+        at: usize,
+        ranges: &mut [&mut [u8]],
+    ) -> Result<Then, Fault> {
+        match *instruction {
             Instruction::Arithmetic { operation, width, to, source } => {
                 let result = arithmetic::compute(operation, width, self.get(to), self.operand(source));
                 self.set(to, result);
@@ -119,12 +130,12 @@ impl Machine {
             }
             Instruction::LoadImmediate { to, value } => {
                 self.set(to, value);
-                return Ok(Then::Go(self.next + 2));
+                return Ok(Then::Go(at + 2));
             }
             Instruction::Negate { width, to } => self.set(to, arithmetic::negate(width, self.get(to))),
             Instruction::Order { bytes, to } => self.set(to, arithmetic::order(bytes, self.get(to))),
             Instruction::Jump { target } => return Ok(Then::Go(target as usize)),
-            Instruction::Call { target } => return self.call(target as usize),
+            Instruction::Call { target } => return self.call(at, target as usize),
             Instruction::Help { helper: Helper::Crc32c } => return self.crc32c(ranges),
             Instruction::Exit => return Ok(self.exit()),
             Instruction::Second => {}
@@ -156,13 +167,13 @@ impl Machine {
     }
 
     /// Enters a function with a stack of its own.
-    fn call(&mut self, target: usize) -> Result<Then, Fault> {
+    fn call(&mut self, at: usize, target: usize) -> Result<Then, Fault> {
         let depth = self.frames.len() + 2;
         if depth > CALL_DEPTH_MAX {
             return Err(Fault::Depth);
         }
         let kept = [6, 7, 8, 9].map(|register| self.registers[register]);
-        self.frames.push(Frame { back: self.next + 1, kept });
+        self.frames.push(Frame { back: at + 1, kept });
         self.stack.resize(depth * STACK_BYTES, 0);
         self.set(FRAME_POINTER, frame_pointer(depth));
         Ok(Then::Go(target))

@@ -44,4 +44,18 @@ impl Fault {
             Self::Access { .. } | Self::Depth | Self::Trap | Self::Data(_) => Status::INVALID_PROGRAM_DATA,
         }
     }
+
+    /// A sentence without figures, for an error log.
+    #[must_use]
+    pub const fn cause(self) -> &'static str {
+        match self {
+            Self::Limit => "the program did not end within its limit of steps",
+            Self::Access { .. } => "an access is outside the program's memory",
+            Self::Depth => "functions call each other too deep",
+            Self::Trap => "the program trapped",
+            Self::Parameter(_) => "a parameter or range of the built-in program is invalid",
+            Self::Data(_) => "the data cannot be processed",
+            Self::ResultTooLarge => "the result does not fit its range",
+        }
+    }
 }

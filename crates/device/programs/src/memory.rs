@@ -38,6 +38,23 @@ impl Memory {
         self.size_bytes as u64
     }
 
+    /// The bytes of an access of a host, to read them.
+    ///
+    /// # Errors
+    /// [`Refusal::Misaligned`], [`Refusal::OutOfRange`].
+    pub fn get(&mut self, start: u64, length_bytes: u64) -> Result<&[u8], Refusal> {
+        self.get_mut(start, length_bytes).map(|bytes| &*bytes)
+    }
+
+    /// The bytes of an access of a host, to change them.
+    ///
+    /// # Errors
+    /// [`Refusal::Misaligned`], [`Refusal::OutOfRange`].
+    pub fn get_mut(&mut self, start: u64, length_bytes: u64) -> Result<&mut [u8], Refusal> {
+        let range = self.aligned(start, length_bytes)?;
+        Ok(&mut self.bytes_mut()[range])
+    }
+
     /// Reads `into.len()` bytes from `start` on.
     ///
     /// # Errors
@@ -53,8 +70,7 @@ impl Memory {
     /// # Errors
     /// [`Refusal::Misaligned`], [`Refusal::OutOfRange`].
     pub fn write(&mut self, start: u64, bytes: &[u8]) -> Result<(), Refusal> {
-        let range = self.aligned(start, bytes.len() as u64)?;
-        self.bytes_mut()[range].copy_from_slice(bytes);
+        self.get_mut(start, bytes.len() as u64)?.copy_from_slice(bytes);
         Ok(())
     }
 

@@ -115,6 +115,9 @@ impl Ranges {
         slices.resize_with(self.ranges.len(), Default::default);
         let mut found = 0;
         for (namespace, memory) in memories {
+            if self.of(namespace).next().is_none() {
+                continue;
+            }
             let (mut rest, mut position) = (memory.bytes_mut(), 0);
             for (index, range) in self.of(namespace) {
                 let (_, from_start) = rest.split_at_mut_checked((range.start - position) as usize)?;

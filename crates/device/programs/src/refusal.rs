@@ -107,4 +107,36 @@ impl Refusal {
             Self::NotDownloadable => Status::PROGRAM_INDEX_NOT_DOWNLOADABLE,
         }
     }
+
+    /// A sentence without figures, for an error log.
+    #[must_use]
+    pub const fn cause(self) -> &'static str {
+        match self {
+            Self::Misaligned => "address and length must be multiples of 4 bytes",
+            Self::OutOfRange => "the access reaches beyond the end of the memory",
+            Self::InvalidField => {
+                "a field is invalid, or differs from that of the first piece of the program"
+            }
+            Self::OverlappingCopy => "source and destination of the copy overlap",
+            Self::InsufficientResources => "the memory is larger than the device allows",
+            Self::InvalidMemoryNamespace => "a range names a namespace that is no memory",
+            Self::InvalidMemoryRangeSet => "a range is empty, or reaches beyond the end of its memory",
+            Self::InvalidMemoryRangeSetId => "no set of memory ranges has this identifier",
+            Self::TooManyRanges => "more ranges than a set may have",
+            Self::TooManyRangeSets => "as many sets of memory ranges as there may be",
+            Self::MemoryRangeSetInUse => "a program runs over this set of memory ranges",
+            Self::OverlappingRanges => "two ranges overlap",
+            Self::InvalidProgramIndex => "there is no place for a program of this index",
+            Self::InvalidProgramType => "the device runs no programs of this type",
+            Self::OutOfOrder => "the piece does not begin where the last one ended",
+            Self::InvalidProgram(_) => "the program is unsound",
+            Self::ProgramTooBig => "larger than a program may be",
+            Self::TooManyProgramBytes => "all programs together would be larger than they may be",
+            Self::TooManyActivated => "as many programs are activated as may be",
+            Self::NoProgram => "there is no program at this index, or not all of it was loaded",
+            Self::NotActivated => "the program is not activated",
+            Self::ProgramInUse => "the program is activated, or runs",
+            Self::NotDownloadable => "the program at this index belongs to the device",
+        }
+    }
 }

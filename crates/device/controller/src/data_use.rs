@@ -6,6 +6,8 @@ use byway_spec::base::admin::{AdminOpcode, SelectCdw10};
 use byway_spec::base::command::Direction;
 use byway_spec::base::feature::{FeatureCdw10, FeatureSelect};
 use byway_spec::kv::KvOpcode;
+use byway_spec::memory::MemoryOpcode;
+use byway_spec::programs::{LoadProgramCdw10, RangeSetCdw10};
 
 use crate::namespace::Namespace;
 use crate::subsystem::Subsystem;
@@ -20,6 +22,12 @@ pub fn admin_moves_data(command: &Command) -> bool {
         AdminOpcode::NAMESPACE_MANAGEMENT => {
             SelectCdw10::from_bits(command.cdw10).sel() == SelectCdw10::CREATE
         }
+        AdminOpcode::LOAD_PROGRAM => {
+            LoadProgramCdw10::from_bits(command.cdw10).sel() == LoadProgramCdw10::LOAD && command.cdw14 != 0
+        }
+        AdminOpcode::MEMORY_RANGE_SET => {
+            RangeSetCdw10::from_bits(command.cdw10).sel() == RangeSetCdw10::CREATE && command.cdw11 != 0
+        }
         _ => has_direction(command),
     }
 }
@@ -33,7 +41,21 @@ impl Subsystem {
             matches!(opcode, KvOpcode::STORE | KvOpcode::RETRIEVE | KvOpcode::LIST)
                 && matches!(self.namespace(command.nsid), Some(Namespace::Kv(_)))
         };
+        if self.is_volatile(command.nsid) {
+            return has_direction(command) && self.moves_volatile_data(command);
+        }
         has_direction(command) && (command.cdw10 != 0 || !is_empty())
+    }
+}
+
+impl Subsystem {
+    /// The same of a namespace of memory or programs: Execute Program may have no ranges.
+    #[cold]
+    fn moves_volatile_data(&self, command: &Command) -> bool {
+        match self.namespace(command.nsid) {
+            Some(Namespace::Programs(_)) => command.cdw3 != 0,
+            _ => command.opcode() == MemoryOpcode::COPY.0 || command.cdw12 != 0,
+        }
     }
 }
 

@@ -42,8 +42,15 @@ pub(crate) const FUSES: u16 = Identified::FUSES_COMPARE_AND_WRITE;
 /// the device dies meanwhile.
 pub(crate) const ACWU_Z: u16 = 0;
 
+/// Bytes of all memory namespaces together.
+pub(crate) const MEMORY_TOTAL_BYTES: u64 = 1 << 30;
+
+/// Most steps of a program that is executed: it holds up other commands of the device for about 0.2 ms at most, and for about
+/// 2 ms if it decompresses.
+pub(crate) const EXECUTE_STEPS_MAX: u64 = 1 << 16;
+
 /// Command sets of a controller, all in use at once: the only vector of CNS 1Ch.
-pub(crate) const COMMAND_SETS: u64 = 1 << Csi::NVM.0 | 1 << Csi::KV.0;
+pub(crate) const COMMAND_SETS: u64 = 1 << Csi::NVM.0 | 1 << Csi::KV.0 | 1 << Csi::SLM.0 | 1 << Csi::CP.0;
 
 /// Firmware revision, the same in Identify Controller and its slot.
 pub(crate) const FIRMWARE: &str = env!("CARGO_PKG_VERSION");

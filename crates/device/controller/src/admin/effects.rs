@@ -6,7 +6,9 @@ use byway_spec::base::feature::FeatureId;
 use byway_spec::base::identify::Csi;
 use byway_spec::base::log::{Effects, EffectsLog, FeaturesLog, ManagementLog};
 use byway_spec::kv::KvOpcode;
+use byway_spec::memory::MemoryOpcode;
 use byway_spec::nvm::NvmOpcode;
+use byway_spec::programs::ProgramOpcode;
 use byway_spec::vendor::VendorOpcode;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -29,7 +31,7 @@ const FORMATS: Effects = CHANGES_DATA.with_ncc(true).with_cse(1);
 /// Affects the whole subsystem; no other command may be outstanding.
 const SANITIZES: Effects = CHANGES_DATA.with_csp(Effects::SCOPE_SUBSYSTEM).with_cse(2);
 
-const ADMIN: [(AdminOpcode, Effects); 16] = [
+const ADMIN: [(AdminOpcode, Effects); 19] = [
     (AdminOpcode::DELETE_SQ, OF_CONTROLLER),
     (AdminOpcode::CREATE_SQ, OF_CONTROLLER),
     (AdminOpcode::GET_LOG_PAGE, OF_CONTROLLER),
@@ -46,6 +48,9 @@ const ADMIN: [(AdminOpcode, Effects); 16] = [
     (AdminOpcode::DOORBELL_BUFFER_CONFIG, OF_CONTROLLER),
     (AdminOpcode::FORMAT_NVM, FORMATS),
     (AdminOpcode::SANITIZE, SANITIZES),
+    (AdminOpcode::LOAD_PROGRAM, SUPPORTED),
+    (AdminOpcode::PROGRAM_ACTIVATION, SUPPORTED),
+    (AdminOpcode::MEMORY_RANGE_SET, SUPPORTED),
 ];
 
 const NVM: [(NvmOpcode, Effects); 12] = [
@@ -76,6 +81,13 @@ const KV: [(KvOpcode, Effects); 10] = [
     (KvOpcode::RESERVATION_RELEASE, SUPPORTED),
 ];
 
+const MEMORY: [(MemoryOpcode, Effects); 4] = [
+    (MemoryOpcode::FILL, CHANGES_DATA),
+    (MemoryOpcode::COPY, CHANGES_DATA),
+    (MemoryOpcode::READ, SUPPORTED),
+    (MemoryOpcode::WRITE, CHANGES_DATA),
+];
+
 /// The page of command set `csi`: of the commands known here, those that a controller has.
 pub(super) fn page(
     csi: Csi,
@@ -100,6 +112,8 @@ fn io_commands(csi: Csi) -> Result<Vec<(u8, Effects)>, CommandError> {
             let vendor = VendorOpcode::ALL.iter().map(|opcode| (opcode.0, vendor_effects(*opcode)));
             Ok(KV.map(|(opcode, effects)| (opcode.0, effects)).into_iter().chain(vendor).collect())
         }
+        Csi::SLM => Ok(MEMORY.map(|(opcode, effects)| (opcode.0, effects)).to_vec()),
+        Csi::CP => Ok(vec![(ProgramOpcode::EXECUTE.0, CHANGES_DATA)]),
         _ => Err(CommandError::invalid_field("no such command set").at_byte(59)),
     }
 }
@@ -133,7 +147,11 @@ pub(super) fn has_admin_command(cx: &Context<'_, '_>, opcode: AdminOpcode) -> bo
         AdminOpcode::DOORBELL_BUFFER_CONFIG => in_rings && options.doorbell_buffers,
         AdminOpcode::FORMAT_NVM => options.namespace_management && !cx.registers.is_admin_only(),
         AdminOpcode::SANITIZE => options.namespace_management && !cx.subsystem.has_engines(),
-        AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT => options.namespace_management,
+        AdminOpcode::NAMESPACE_MANAGEMENT
+        | AdminOpcode::NAMESPACE_ATTACHMENT
+        | AdminOpcode::LOAD_PROGRAM
+        | AdminOpcode::PROGRAM_ACTIVATION
+        | AdminOpcode::MEMORY_RANGE_SET => options.namespace_management,
         _ => true,
     }
 }

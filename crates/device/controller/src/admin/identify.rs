@@ -251,6 +251,8 @@ fn identify_set_controller(csi: Csi) -> Result<Page, CommandError> {
             data.mjr = 1;
             Ok(page_of(&data))
         }
+        // No limits beside those of the namespaces.
+        Csi::SLM | Csi::CP => Ok(page_of(&[0; 0][..])),
         _ => Err(UNKNOWN_COMMAND_SET),
     }
 }

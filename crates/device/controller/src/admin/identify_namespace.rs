@@ -5,7 +5,9 @@ use byway_spec::base::command::NSID_ALL;
 use byway_spec::base::identify::{Csi, IndependentNamespace, NamespaceDescriptor, NamespaceIdType};
 use byway_spec::base::reservation::Rescap;
 use byway_spec::kv::{KvFormat, KvNamespace as KvData};
+use byway_spec::memory::{MEMORY_COPY_RANGES_MAX, MemoryNamespace as MemoryData};
 use byway_spec::nvm::{Flbas, LbaFormat, NvmNamespace as NvmData, NvmNamespaceExtended};
+use byway_spec::programs::ProgramNamespace as ProgramData;
 use byway_spec::{Status, kv};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -15,7 +17,8 @@ use crate::error::CommandError;
 use crate::limits::MAX_NAMESPACES;
 use crate::namespace::nvm::COPY_RANGES_MAX;
 use crate::namespace::{
-    ExportedNamespace, KvNamespace, LBA_FORMATS, Namespace, NvmNamespace, VALUE_MAX_BYTES, write_error,
+    ExportedNamespace, KvNamespace, LBA_FORMATS, MemoryNamespace, Namespace, NvmNamespace, ProgramsNamespace,
+    VALUE_MAX_BYTES, write_error,
 };
 
 /// Several controllers may have the namespace at once (NMIC bit 0).
@@ -165,12 +168,14 @@ fn nvm_page(namespace: &Namespace, flash: &mut Flash, path: Path) -> Result<Page
         Namespace::Nvm(nvm) => nvm_data(nvm, flash)?,
         Namespace::Exported(exported) => exported_data(exported),
         Namespace::Kv(kv) => kv_as_blocks(kv, flash),
+        Namespace::Memory(_) | Namespace::Programs(_) => volatile_as_blocks(namespace),
     };
     data.anagrpid = path.group;
     data.nuse = match namespace {
         _ if !path.is_closed => data.nuse,
         Namespace::Kv(_) => NONE_USED,
         Namespace::Nvm(_) | Namespace::Exported(_) => 0,
+        Namespace::Memory(_) | Namespace::Programs(_) => data.nuse,
     };
     Ok(page_of(&*data))
 }
@@ -183,6 +188,8 @@ fn set_page(namespace: &Namespace, flash: &Flash, path: Path, csi: Csi) -> Resul
     match namespace {
         Namespace::Nvm(_) | Namespace::Exported(_) => Ok(page_of(&NvmNamespaceExtended::new_zeroed())),
         Namespace::Kv(kv) => Ok(page_of(&*kv_data(kv, flash, path))),
+        Namespace::Memory(memory) => Ok(page_of(&*memory_data(memory, path))),
+        Namespace::Programs(_) => Ok(page_of(&*program_common())),
     }
 }
 
@@ -190,6 +197,8 @@ fn set_page(namespace: &Namespace, flash: &Flash, path: Path, csi: Csi) -> Resul
 fn format_page(csi: Csi) -> Result<Page, CommandError> {
     match csi {
         Csi::KV => Ok(page_of(&*kv_common())),
+        Csi::SLM => Ok(page_of(&*memory_common())),
+        Csi::CP => Ok(page_of(&*program_common())),
         _ => Ok(page_of(&NvmNamespaceExtended::new_zeroed())),
     }
 }
@@ -262,14 +271,59 @@ fn exported_data(namespace: &ExportedNamespace) -> Box<NvmData> {
 }
 
 fn rescap(namespace: &Namespace) -> Rescap {
-    if matches!(namespace, Namespace::Exported(_)) { EXPORTED_RESCAP } else { RESCAP }
+    match namespace {
+        Namespace::Exported(_) => EXPORTED_RESCAP,
+        Namespace::Nvm(_) | Namespace::Kv(_) => RESCAP,
+        Namespace::Memory(_) | Namespace::Programs(_) => Rescap::new(),
+    }
 }
 
 fn is_read_only(namespace: &Namespace, flash: &Flash) -> bool {
     match namespace {
         Namespace::Exported(exported) => exported.shape().is_read_only,
         Namespace::Nvm(_) | Namespace::Kv(_) => flash.is_read_only(),
+        Namespace::Memory(_) | Namespace::Programs(_) => false,
     }
+}
+
+/// Memory or programs as CNS 00h has it, as [`kv_as_blocks`].
+fn volatile_as_blocks(namespace: &Namespace) -> Box<NvmData> {
+    const LBA_SHIFT: u8 = 9;
+    let mut data = Box::new(NvmData::new_zeroed());
+    let record = namespace.record();
+    data.lbaf[0] = LbaFormat::new().with_lbads(LBA_SHIFT);
+    data.nsze = (record.size_bytes >> LBA_SHIFT).max(1);
+    (data.ncap, data.nuse) = (data.nsze, data.nsze);
+    data.nmic = SHARED;
+    data.nguid = record.nguid;
+    data
+}
+
+fn memory_common() -> Box<MemoryData> {
+    let mut data = Box::new(MemoryData::new_zeroed());
+    data.nmic = SHARED;
+    data.msrc_z = (MEMORY_COPY_RANGES_MAX - 1) as u8;
+    data
+}
+
+fn memory_data(namespace: &MemoryNamespace, path: Path) -> Box<MemoryData> {
+    let mut data = memory_common();
+    data.nsze_bytes = namespace.record().size_bytes;
+    data.anagrpid = path.group;
+    data.nguid = namespace.record().nguid;
+    data
+}
+
+fn program_common() -> Box<ProgramData> {
+    const MIB_SHIFT: u32 = 20;
+    let (slots, ranges) = (ProgramsNamespace::slot_limits(), ProgramsNamespace::range_limits());
+    let mut data = Box::new(ProgramData::new_zeroed());
+    data.maxact = slots.activated_max;
+    data.maxmemrs = ranges.sets_max;
+    data.mrsg_bytes = 1;
+    data.maxmemr = ranges.ranges_max;
+    data.maxpb_mib = slots.programs_max_bytes >> MIB_SHIFT;
+    data
 }
 
 fn kv_common() -> Box<KvData> {

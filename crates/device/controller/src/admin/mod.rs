@@ -34,6 +34,7 @@ mod ledger_log;
 mod log;
 mod namespaces;
 mod page;
+mod programs;
 mod queues;
 mod reservation;
 mod sanitize;
@@ -250,6 +251,9 @@ impl AdminState {
             }
             AdminOpcode::FORMAT_NVM => format::format(cx, command),
             AdminOpcode::SANITIZE => sanitize::sanitize(cx, command),
+            AdminOpcode::LOAD_PROGRAM => programs::load_program(cx, command),
+            AdminOpcode::PROGRAM_ACTIVATION => programs::activate_program(cx, command),
+            AdminOpcode::MEMORY_RANGE_SET => programs::manage_range_set(cx, command),
             _ => Err(NO_SUCH_COMMAND),
         }
     }

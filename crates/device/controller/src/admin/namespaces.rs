@@ -5,6 +5,7 @@ use byway_spec::base::admin::{NamespaceCdw11, SelectCdw10};
 use byway_spec::base::command::NSID_ALL;
 use byway_spec::base::identify::{ControllerList, Csi, IDENTIFY_BYTES};
 use byway_spec::kv::KvNamespace as KvData;
+use byway_spec::memory::MemoryNamespace as MemoryData;
 use byway_spec::nvm::NvmNamespace as NvmData;
 use byway_spec::{Command, Status};
 use zerocopy::FromBytes;
@@ -13,14 +14,17 @@ use super::context::Context;
 use super::format::lba_format;
 use crate::error::CommandError;
 use crate::id::ControllerId;
+use crate::namespace::VolatileKind;
 use crate::outcome::Outcome;
 use crate::reservation::Access;
 use crate::subsystem::Subsystem;
 
 /// A namespace as the host asks for it.
-struct Wanted {
-    kind: NamespaceKind,
-    size_bytes: u64,
+enum Wanted {
+    /// In the image.
+    Kept { kind: NamespaceKind, size_bytes: u64 },
+    /// Beside it.
+    Volatile(VolatileKind),
 }
 
 impl Wanted {
@@ -28,6 +32,11 @@ impl Wanted {
         match csi {
             Csi::NVM => Self::nvm(&NvmData::read_from_bytes(data).map_err(|_| NOT_A_NAMESPACE)?),
             Csi::KV => Self::kv(&KvData::read_from_bytes(data).map_err(|_| NOT_A_NAMESPACE)?),
+            Csi::SLM => {
+                let data = MemoryData::read_from_bytes(data).map_err(|_| NOT_A_NAMESPACE)?;
+                Ok(Self::Volatile(VolatileKind::Memory { size_bytes: data.nsze_bytes }))
+            }
+            Csi::CP => Ok(Self::Volatile(VolatileKind::Programs)),
             _ => Err(CommandError::new(Status::COMMAND_SET_NOT_SUPPORTED, "no such command set").at_byte(47)),
         }
     }
@@ -45,7 +54,7 @@ impl Wanted {
             return Err(CommandError::new(Status::THIN_PROVISIONING_NOT_SUPPORTED, cause));
         }
         let size_bytes = data.nsze.checked_mul(u64::from(lba_bytes)).filter(|bytes| *bytes > 0);
-        Ok(Self { kind: NamespaceKind::Nvm { lba_bytes }, size_bytes: size_bytes.ok_or(NO_ROOM)? })
+        Ok(Self::Kept { kind: NamespaceKind::Nvm { lba_bytes }, size_bytes: size_bytes.ok_or(NO_ROOM)? })
     }
 
     fn kv(data: &KvData) -> Result<Self, CommandError> {
@@ -55,7 +64,7 @@ impl Wanted {
         if data.nsze_bytes == 0 {
             return Err(CommandError::invalid_field("a namespace has a size"));
         }
-        Ok(Self { kind: NamespaceKind::Kv, size_bytes: data.nsze_bytes })
+        Ok(Self::Kept { kind: NamespaceKind::Kv, size_bytes: data.nsze_bytes })
     }
 }
 
@@ -74,8 +83,11 @@ fn create_namespace(cx: &mut Context<'_, '_>, command: &Command) -> Result<Outco
     let csi = Csi(NamespaceCdw11::from_bits(command.cdw11).csi());
     let mut data = [0; IDENTIFY_BYTES];
     cx.receive(command, &mut data)?;
-    let wanted = Wanted::parse(csi, &data)?;
-    cx.subsystem.create_namespace(wanted.kind, wanted.size_bytes).map(Outcome::with)
+    let nsid = match Wanted::parse(csi, &data)? {
+        Wanted::Kept { kind, size_bytes } => cx.subsystem.create_namespace(kind, size_bytes)?,
+        Wanted::Volatile(kind) => cx.subsystem.create_volatile(kind)?,
+    };
+    Ok(Outcome::with(nsid))
 }
 
 fn delete_namespaces(cx: &mut Context<'_, '_>, nsid: u32) -> Result<Outcome, CommandError> {

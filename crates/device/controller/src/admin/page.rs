@@ -10,7 +10,7 @@ pub(super) type Page = Box<[u8; IDENTIFY_BYTES]>;
 
 /// The command set, if controllers have it.
 pub(super) fn supported(csi: Csi) -> Result<Csi, CommandError> {
-    if matches!(csi, Csi::NVM | Csi::KV) { Ok(csi) } else { Err(UNKNOWN_COMMAND_SET) }
+    if matches!(csi, Csi::NVM | Csi::KV | Csi::SLM | Csi::CP) { Ok(csi) } else { Err(UNKNOWN_COMMAND_SET) }
 }
 
 /// The bytes of a structure.

@@ -78,6 +78,9 @@ impl Controller {
         (command, mode): (&Command, Access),
         carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
+        if subsystem.is_volatile(command.nsid) {
+            return self.execute_volatile(subsystem, port, qid, command, carried);
+        }
         if command.opcode() >= FIRST_VENDOR_OPCODE {
             return self.execute_vendor(subsystem, port, qid, command, carried);
         }
@@ -92,6 +95,8 @@ impl Controller {
             Namespace::Nvm(nvm) => nvm.execute(execution, command),
             Namespace::Kv(kv) => kv.execute(execution, command),
             Namespace::Exported(exported) => exported.execute(execution, command),
+            // Executed above.
+            Namespace::Memory(_) | Namespace::Programs(_) => Err(NO_SUCH_COMMAND),
         })
     }
 
@@ -130,7 +135,7 @@ impl Controller {
             return Err(NO_IO_SETS);
         }
         match subsystem.namespace(command.nsid) {
-            Some(Namespace::Kv(_)) => Err(NVM_SET_ONLY),
+            Some(Namespace::Kv(_) | Namespace::Memory(_) | Namespace::Programs(_)) => Err(NVM_SET_ONLY),
             _ => Ok(()),
         }
     }
@@ -201,6 +206,8 @@ fn check_without_sgls(subsystem: &Subsystem, command: &Command) -> Result<(), Co
     }
 }
 
+const NO_SUCH_COMMAND: CommandError =
+    CommandError::new(Status::INVALID_OPCODE, "not a command of the namespace").at_byte(0);
 const FLUSH_ONE: CommandError =
     CommandError::new(Status::INVALID_NAMESPACE, "exported namespaces are flushed one by one").at_byte(4);
 const WITHOUT_SGLS: CommandError = CommandError::invalid_field("this device takes no SGLs").at_byte(1);

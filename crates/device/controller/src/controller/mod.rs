@@ -14,6 +14,7 @@ mod external;
 mod finish;
 mod fused;
 mod io;
+mod programs;
 mod query;
 mod run;
 mod sync;

@@ -4,8 +4,11 @@ pub mod engine;
 mod exported;
 pub mod kv;
 pub(crate) mod media;
+mod memory;
 pub mod nvm;
 mod ordered;
+mod programs;
+mod volatile;
 
 use byway_flash::{Flash, NamespaceKind, NamespaceRecord};
 use byway_spec::base::identify::Csi;
@@ -25,11 +28,17 @@ use crate::subsystem::{SubsystemError, SubsystemOptions};
 pub use engine::BlockEngine;
 pub use exported::ExportedNamespace;
 pub use kv::{KvNamespace, VALUE_MAX_BYTES};
+pub(crate) use media::timed;
 pub use media::write_error;
+pub use memory::MemoryNamespace;
+pub(crate) use memory::{MemoryCopy, MemorySource};
 pub use nvm::{LBA_FORMATS, NvmNamespace};
 pub(crate) use ordered::Pair;
+pub use programs::ProgramsNamespace;
+pub(crate) use programs::{Prepared, Wanted};
+pub(crate) use volatile::{Origin, Step, VolatileKind, refused, stopped};
 
-/// A namespace of one of the command sets. Zones and programs join here as further variants.
+/// A namespace of one of the command sets. Zones join here as a further variant.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "at most 64 exist, and a box would cost every command a load")]
 pub enum Namespace {
@@ -39,6 +48,10 @@ pub enum Namespace {
     Kv(KvNamespace),
     /// Logical blocks that an external engine keeps.
     Exported(ExportedNamespace),
+    /// Volatile bytes (Subsystem Local Memory command set, CSI 3).
+    Memory(MemoryNamespace),
+    /// Programs (Computational Programs command set, CSI 4).
+    Programs(ProgramsNamespace),
 }
 
 impl Namespace {
@@ -57,6 +70,21 @@ impl Namespace {
             NamespaceKind::Kv => KvNamespace::open(flash, record, options.kv, &options.kv_format)
                 .map(Self::Kv)
                 .map_err(|source| SubsystemError::Kv { nsid, source }),
+        }
+    }
+
+    /// A namespace of memory or of programs, which is not in the image.
+    ///
+    /// # Errors
+    /// The statuses of sizes that no memory has.
+    pub(crate) fn new_volatile(nsid: u32, kind: VolatileKind, origin: Origin) -> Result<Self, CommandError> {
+        match kind {
+            VolatileKind::Memory { size_bytes } => {
+                MemoryNamespace::new(volatile::record(nsid, size_bytes, origin)).map(Self::Memory)
+            }
+            VolatileKind::Programs => {
+                Ok(Self::Programs(ProgramsNamespace::new(volatile::record(nsid, 0, origin))))
+            }
         }
     }
 
@@ -81,6 +109,8 @@ impl Namespace {
             Self::Nvm(nvm) => nvm.record(),
             Self::Kv(kv) => kv.record(),
             Self::Exported(exported) => exported.record(),
+            Self::Memory(memory) => memory.record(),
+            Self::Programs(programs) => programs.record(),
         }
     }
 
@@ -89,6 +119,8 @@ impl Namespace {
         match self {
             Self::Nvm(_) | Self::Exported(_) => Csi::NVM,
             Self::Kv(_) => Csi::KV,
+            Self::Memory(_) => Csi::SLM,
+            Self::Programs(_) => Csi::CP,
         }
     }
 
@@ -100,7 +132,7 @@ impl Namespace {
     pub(crate) fn nvm(&self) -> Result<&NvmNamespace, CommandError> {
         match self {
             Self::Nvm(nvm) => Ok(nvm),
-            Self::Kv(_) | Self::Exported(_) => Err(NOT_BLOCKS),
+            Self::Kv(_) | Self::Exported(_) | Self::Memory(_) | Self::Programs(_) => Err(NOT_BLOCKS),
         }
     }
 
@@ -112,7 +144,7 @@ impl Namespace {
     pub fn kv(&mut self) -> Result<&mut KvNamespace, CommandError> {
         match self {
             Self::Kv(kv) => Ok(kv),
-            Self::Nvm(_) | Self::Exported(_) => Err(NOT_KEY_VALUE),
+            Self::Nvm(_) | Self::Exported(_) | Self::Memory(_) | Self::Programs(_) => Err(NOT_KEY_VALUE),
         }
     }
 
@@ -121,7 +153,7 @@ impl Namespace {
     pub(crate) fn as_kv(&self) -> Option<&KvNamespace> {
         match self {
             Self::Kv(kv) => Some(kv),
-            Self::Nvm(_) | Self::Exported(_) => None,
+            Self::Nvm(_) | Self::Exported(_) | Self::Memory(_) | Self::Programs(_) => None,
         }
     }
 
@@ -131,7 +163,7 @@ impl Namespace {
         match self {
             Self::Kv(kv) => kv.prefetch(flash, commands.filter_map(kv::looked_up_key)),
             Self::Nvm(nvm) => nvm.prefetch(flash, commands),
-            Self::Exported(_) => {}
+            Self::Exported(_) | Self::Memory(_) | Self::Programs(_) => {}
         }
     }
 
@@ -143,7 +175,11 @@ impl Namespace {
         match self {
             Self::Nvm(nvm) => nvm.format(flash, index),
             Self::Kv(kv) if index == 0 => kv.format(flash),
-            Self::Kv(_) => Err(NO_SUCH_FORMAT),
+            Self::Memory(memory) if index == 0 => {
+                memory.memory().clear();
+                Ok(())
+            }
+            Self::Kv(_) | Self::Memory(_) | Self::Programs(_) => Err(NO_SUCH_FORMAT),
             Self::Exported(_) => Err(OF_ITS_OWNER),
         }
     }

@@ -171,7 +171,7 @@ impl Subsystem {
     }
 
     fn replace_reservations(&mut self, nsid: u32, next: Reservations) -> Result<(), CommandError> {
-        if next.persists() && self.is_exported(nsid) {
+        if next.persists() && (self.is_exported(nsid) || self.is_volatile(nsid)) {
             return Err(NOT_KEPT);
         }
         let stored = next.to_stored();

@@ -60,7 +60,7 @@ impl Subsystem {
         self.flash = flash;
         self.flash.report_to(flash_events::log);
         let is_in_image = |slot: &Option<Slot>| {
-            slot.as_ref().is_some_and(|slot| !matches!(slot.namespace, Namespace::Exported(_)))
+            slot.as_ref().is_some_and(|slot| matches!(slot.namespace, Namespace::Nvm(_) | Namespace::Kv(_)))
         };
         self.slots.iter_mut().filter(|slot| is_in_image(slot)).for_each(|slot| *slot = None);
         for (record, namespace) in opened {

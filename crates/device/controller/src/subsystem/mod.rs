@@ -18,6 +18,7 @@ mod queries;
 mod sanitize;
 mod space;
 mod upkeep;
+mod volatile;
 mod windows;
 
 use byway_flash::{Durability, FinishedSync, Flash, FlashError, PendingSync, SyncPoint};
@@ -102,6 +103,10 @@ pub struct Subsystem {
     resets: u64,
     /// Namespaces that external engines keep, in order.
     engines: Vec<u32>,
+    /// Namespaces of memory and of programs.
+    volatile: Vec<u32>,
+    /// Those that were made since the device was opened.
+    volatile_made: u32,
     /// Commands by type, if metrics are on.
     counting: Option<Box<CommandCounters>>,
     /// Waits of commands by namespace and queue.
@@ -155,6 +160,8 @@ impl Subsystem {
             bindings: 0,
             resets: 0,
             engines: Vec::new(),
+            volatile: Vec::new(),
+            volatile_made: 0,
             counting: None,
             stalls: StallCounters::default(),
             sanitizing: None,

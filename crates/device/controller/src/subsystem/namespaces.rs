@@ -50,7 +50,7 @@ impl Subsystem {
     }
 
     /// Serves a namespace to the controllers that it is attached to.
-    fn serve_attached(&mut self, nsid: u32) {
+    pub(super) fn serve_attached(&mut self, nsid: u32) {
         let Self { slots, hosts, paths, .. } = self;
         paths.note_members(nsid);
         if let Some(Some(slot)) = slots.get_mut(nsid.wrapping_sub(1) as usize) {
@@ -95,7 +95,9 @@ impl Subsystem {
         let record = namespace.record().clone();
         // The engine releases device memory that it shares with the users of its windows.
         drop(namespace);
-        if let Err(error) = self.flash.remove_namespace(nsid) {
+        if self.is_volatile(nsid) {
+            self.forget_volatile(nsid);
+        } else if let Err(error) = self.flash.remove_namespace(nsid) {
             self.keep_namespace(record, attached);
             return Err(deletion_error(error));
         }

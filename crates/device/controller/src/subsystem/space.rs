@@ -37,7 +37,9 @@ impl Subsystem {
                     let stats = kv.stats();
                     (stats.capacity_bytes, Some(kv.used_bytes()), Some(stats.keys))
                 }
-                Namespace::Exported(exported) => (exported.record().size_bytes, None, None),
+                Namespace::Exported(_) | Namespace::Memory(_) | Namespace::Programs(_) => {
+                    (slot.namespace.record().size_bytes, None, None)
+                }
             };
             NamespaceSpace { nsid, csi: slot.namespace.csi(), capacity_bytes, used_bytes, pairs }
         };

@@ -175,7 +175,7 @@ fn host_behavior_is_kept_and_checked() {
 fn the_only_command_set_profile_is_the_one_in_use() {
     let mut host = host();
     let chosen = set(&mut host, FeatureId::IO_COMMAND_SET_PROFILE, 0);
-    assert_eq!((chosen.status(), chosen.dw0), (Status::SUCCESS, 0b11));
+    assert_eq!((chosen.status(), chosen.dw0), (Status::SUCCESS, 0b11011));
     let refused = set(&mut host, FeatureId::IO_COMMAND_SET_PROFILE, 1);
     assert!(refused.status().is(Status::COMMAND_SET_COMBINATION_REJECTED));
 }

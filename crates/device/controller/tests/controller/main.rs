@@ -29,6 +29,7 @@ mod media_faults;
 mod modelled_time;
 mod nvm_commands;
 mod nvm_model;
+mod programs;
 mod random_commands;
 mod shadow_doorbells;
 mod stalls;

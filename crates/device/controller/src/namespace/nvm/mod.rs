@@ -13,7 +13,8 @@ use byway_spec::nvm::{NvmCdw12, NvmOpcode};
 use byway_spec::vendor::BlockObject;
 use byway_spec::{Command, Status};
 
-pub(super) use self::command::{Blocks, NvmCommand, OUT_OF_RANGE, copy_blocks, dsm_blocks};
+pub(crate) use self::command::Blocks;
+pub(super) use self::command::{NvmCommand, OUT_OF_RANGE, copy_blocks, dsm_blocks};
 pub(crate) use self::range::{COPY_MAX_BYTES, COPY_RANGES_MAX};
 pub(crate) use self::transfer::ByteRange;
 use super::media::{read_error, timed, write_error};
@@ -44,7 +45,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// The bytes of `blocks`, if all of them are there.
     #[inline]
-    fn bytes(self, blocks: Blocks) -> Result<ByteRange, CommandError> {
+    pub(crate) fn bytes(self, blocks: Blocks) -> Result<ByteRange, CommandError> {
         let end = blocks.slba.checked_add(blocks.count).ok_or(OUT_OF_RANGE)?;
         if end > self.blocks {
             return Err(OUT_OF_RANGE);

@@ -253,7 +253,11 @@ mod tests {
         use crate::Direction;
         for opcode in VendorOpcode::ALL {
             let expected = match *opcode {
-                VendorOpcode::KV_SCAN => Direction::DeviceToHost,
+                VendorOpcode::KV_SCAN | VendorOpcode::GET_RESULT | VendorOpcode::QUERY_RESULTS => {
+                    Direction::DeviceToHost
+                }
+                VendorOpcode::WRITE_EXECUTION_PLAN => Direction::HostToDevice,
+                VendorOpcode::QUERY_WAIT | VendorOpcode::QUERY_END => Direction::None,
                 VendorOpcode::KV_RETRIEVE_MANY => Direction::Both,
                 opcode if opcode >= VendorOpcode::KV_STORE_PRP_TAIL => Direction::HostToDevice,
                 _ => Direction::None,

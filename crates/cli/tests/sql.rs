@@ -6,11 +6,11 @@ mod common;
 use common::{Image, byway, json_lines, refused, said};
 
 const MESH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/laghos/test4.parquet");
-const COUNT: &str = "SELECT count(*) AS n, min(y) AS y FROM mesh WHERE x > 1.5 AND x < 1.6";
+const COUNT: &str = "SELECT count(*) AS n, min(y) AS y FROM mesh WHERE x > 2.5";
 
 /// An image whose key `mesh` has one of the Laghos files, and whose second namespace begins with it.
 fn image() -> Image {
-    let image = Image::sized("128M", &["kv:32M", "nvm:32M"]);
+    let image = Image::sized("256M", &["kv:64M", "nvm:64M"]);
     said(&["kv", "put", &image.uri(""), "mesh", "--file", MESH]);
     said(&["nvm", "write", &image.uri(""), "--ns", "2", "--file", MESH]);
     image

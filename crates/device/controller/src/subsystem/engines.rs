@@ -1,9 +1,8 @@
 //! Namespaces that external engines keep, their finished commands, and the limits that all of them share.
 
-use byway_spec::Status;
 use tracing::info;
 
-use super::{ControllerSet, NO_NAMESPACE, Subsystem};
+use super::{ControllerSet, NO_IDENTIFIER, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::limits::{MAX_NAMESPACES, MAX_TRANSFER_BYTES};
@@ -205,5 +204,3 @@ impl Subsystem {
 const NOT_AS_ANNOUNCED: CommandError = CommandError::invalid_field(
     "its transfers are shorter than was announced to hosts, or it has a cache and none was announced",
 );
-const NO_IDENTIFIER: CommandError =
-    CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");

@@ -457,5 +457,7 @@ const SYNC_FAILED: CommandError = CommandError::new(
     Status::WRITE_FAULT,
     "a sync of the image failed: stores since the last sync may be lost, and no more are accepted",
 );
+const NO_IDENTIFIER: CommandError =
+    CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");
 const NO_NAMESPACE: CommandError =
     CommandError::new(Status::INVALID_NAMESPACE, "no such namespace is attached");

@@ -4,7 +4,7 @@ use byway_flash::{FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec};
 use byway_spec::Status;
 use tracing::info;
 
-use super::{ControllerSet, NO_NAMESPACE, Slot, Subsystem};
+use super::{ControllerSet, NO_IDENTIFIER, NO_NAMESPACE, Slot, Subsystem};
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::limits::MAX_NAMESPACES;
@@ -180,6 +180,3 @@ fn deletion_error(error: FlashError) -> CommandError {
         other => write_error(other),
     }
 }
-
-const NO_IDENTIFIER: CommandError =
-    CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");

@@ -22,11 +22,6 @@ impl Subsystem {
         self.queries = Some(Box::new(QueryTable::new(engine)));
     }
 
-    /// Takes the engine for queries away. What waits for a query waits until its controller is reset.
-    pub fn take_query_engine(&mut self) {
-        self.queries = None;
-    }
-
     /// Longest text of a query in bytes; 0 where there is no engine.
     pub(crate) fn query_text_max_bytes(&self) -> u32 {
         self.queries.as_ref().map_or(0, |queries| queries.limits().text_bytes)

@@ -169,7 +169,8 @@ impl Subsystem {
         Ok(())
     }
 
-    /// Clears memory and programs, and reopens every other namespace, attached as it was. A namespace that cannot be opened is not served any more.
+    /// Clears memory and programs, and reopens every other namespace, attached as it was. A namespace that cannot be opened is not served
+    /// any more.
     fn reopen_all(&mut self) {
         self.clear_volatile();
         let records: Vec<NamespaceRecord> = self.flash.namespaces().cloned().collect();

@@ -5,7 +5,7 @@ use byway_spec::Status;
 use byway_spec::programs::MemoryRangeDescriptor;
 use tracing::info;
 
-use super::{ControllerSet, NO_NAMESPACE, Subsystem};
+use super::{ControllerSet, NO_IDENTIFIER, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::limits::{EXECUTE_STEPS_MAX, MAX_NAMESPACES, MEMORY_TOTAL_BYTES};
@@ -136,8 +136,6 @@ impl Subsystem {
     }
 }
 
-const NO_IDENTIFIER: CommandError =
-    CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");
 const NO_MEMORY: CommandError =
     CommandError::new(Status::NAMESPACE_INSUFFICIENT_CAPACITY, "the device has not that much memory left");
 const MEMORY_IS_GONE: CommandError =

@@ -5,7 +5,7 @@
 
 use byway_spec::Command;
 use byway_spec::Status;
-use byway_spec::vendor::{PlanFields, QueryFormat, ResultsAnswer};
+use byway_spec::vendor::{PlanFields, QueryFormat, ResultsAnswer, VendorOpcode};
 
 use super::Controller;
 use crate::error::CommandError;
@@ -13,7 +13,7 @@ use crate::limits::MAX_TRANSFER_BYTES;
 use crate::namespace::engine::Place;
 use crate::outcome::{ExternalCommand, Outcome, QUERIES, Reply};
 use crate::port::Port;
-use crate::query::command::{Begin, Named, QueryCommand};
+use crate::query::command::{Begin, Named, QueryCommand, is_plan};
 use crate::query::{QueryId, QueryRequest, Written};
 use crate::reservation::Access;
 use crate::subsystem::Subsystem;
@@ -38,6 +38,9 @@ impl Controller {
     ) -> Result<Outcome, CommandError> {
         subsystem.queries()?;
         let nsid = command.nsid;
+        if is_plan(VendorOpcode(command.opcode())) {
+            subsystem.check_has_keys(nsid)?;
+        }
         let arrived = Arrived { qid, command, carried };
         match QueryCommand::parse(command)? {
             QueryCommand::Begin(begin) => self.begin_query(subsystem, port, &arrived, begin),

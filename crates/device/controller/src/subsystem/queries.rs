@@ -138,6 +138,11 @@ impl Subsystem {
         if self.is_sanitizing() { Err(IN_PROGRESS) } else { Ok(()) }
     }
 
+    /// Invalid Command Opcode where a namespace has no keys.
+    pub(crate) fn check_has_keys(&mut self, nsid: u32) -> Result<(), CommandError> {
+        self.key_values(nsid).map(|_| ())
+    }
+
     fn key_values(&mut self, nsid: u32) -> Result<(&mut KvNamespace, &mut Flash), CommandError> {
         self.check_not_sanitizing()?;
         let (namespace, flash) = self.parts_of(nsid).ok_or(NO_NAMESPACE)?;

@@ -1,5 +1,6 @@
 //! Threads that execute queries. They begin with the first queries, and end with the device.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +19,11 @@ use crate::executor::Executor;
 
 /// Longest result that is kept whole, in bytes.
 const WHOLE_MAX_BYTES: usize = 16 << 20;
+
+thread_local! {
+    /// Whether this is a thread of a pool.
+    static EXECUTES_QUERIES: Cell<bool> = const { Cell::new(false) };
+}
 
 /// The threads, and the queries that they have.
 #[derive(Debug)]
@@ -136,8 +142,9 @@ impl QueryPool {
         jobs.iter().for_each(|job| job.cancel());
         self.shared.has_work.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock());
-        let own = std::thread::current().id();
-        for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
+        // Of a thread that Rust has not started, its identity would be allocated here: leak checkers report that.
+        let own = EXECUTES_QUERIES.get().then(|| std::thread::current().id());
+        for thread in threads.into_iter().filter(|thread| Some(thread.thread().id()) != own) {
             // A panic of the thread was reported by the panic hook.
             let _ = thread.join();
         }
@@ -147,6 +154,7 @@ impl QueryPool {
 impl Shared {
     /// Executes queries until the device closes.
     fn serve(&self) {
+        EXECUTES_QUERIES.set(true);
         while let Some(job) = self.next_job() {
             self.execute(&job);
         }

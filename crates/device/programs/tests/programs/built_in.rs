@@ -30,19 +30,19 @@ fn read(memory: &Memory, start: u64, bytes: usize) -> Vec<u8> {
 #[test]
 fn filter_copies_the_records_for_which_the_comparison_holds() {
     // Records of 4 bytes: a name and a signed number of 2 bytes.
-    let records = b"a \x05\0b \xff\xffc \x07\0d \x05\0";
+    let records = b"k \x05\0l \xff\xffm \x07\0n \x05\0";
     let matching = |operation, constant: i64| {
         let parameters = [field(4, 2, 2, 1, operation), constant as u64];
         let (count, memory) = run(BuiltIn::Filter, records, &[16, 16], parameters);
         let names = read(&memory, 16, 4 * count.unwrap() as usize);
         names.chunks(4).map(|record| char::from(record[0])).collect::<String>()
     };
-    assert_eq!(matching(0, 5), "ad");
-    assert_eq!(matching(1, 5), "bc");
-    assert_eq!(matching(2, 5), "b");
-    assert_eq!(matching(3, 5), "abd");
-    assert_eq!(matching(4, -1), "acd");
-    assert_eq!(matching(5, 6), "c");
+    assert_eq!(matching(0, 5), "kn");
+    assert_eq!(matching(1, 5), "lm");
+    assert_eq!(matching(2, 5), "l");
+    assert_eq!(matching(3, 5), "kln");
+    assert_eq!(matching(4, -1), "kmn");
+    assert_eq!(matching(5, 6), "m");
 }
 
 #[test]

@@ -6,10 +6,10 @@ use crate::sql::CompareOp;
 /// Part of the rows that a condition is assumed to hold for where nothing is known of it.
 const UNKNOWN: f64 = 1.0 / 3.0;
 
-/// The part of the rows that all of `filters`, which read the same columns, hold for. `extremes` gives the least and the greatest
+/// The part of the rows that all of `filters`, which read the same columns, hold for. `min_max` gives the least and the greatest
 /// value of the column at a place.
-pub(crate) fn of_all(filters: &[Bound], extremes: impl Fn(usize) -> Option<(f64, f64)>) -> f64 {
-    let each: Vec<_> = filters.iter().map(|filter| of_one(filter, &extremes)).collect();
+pub(crate) fn of_all(filters: &[Bound], min_max: impl Fn(usize) -> Option<(f64, f64)>) -> f64 {
+    let each: Vec<_> = filters.iter().map(|filter| of_one(filter, &min_max)).collect();
     if each.iter().all(Option::is_some) && filters.len() > 1 {
         // Bounds on one column: each leaves out rows at one end.
         let kept: f64 = each.iter().flatten().sum::<f64>() - (filters.len() - 1) as f64;
@@ -19,9 +19,9 @@ pub(crate) fn of_all(filters: &[Bound], extremes: impl Fn(usize) -> Option<(f64,
 }
 
 /// The part that one comparison of a column with a constant holds for.
-fn of_one(filter: &Bound, extremes: impl Fn(usize) -> Option<(f64, f64)>) -> Option<f64> {
+fn of_one(filter: &Bound, min_max: impl Fn(usize) -> Option<(f64, f64)>) -> Option<f64> {
     let (op, place, constant) = compared(filter)?;
-    let ((least, greatest), value) = (extremes(place)?, constant.as_f64()?);
+    let ((least, greatest), value) = (min_max(place)?, constant.as_f64()?);
     if least >= greatest {
         return None;
     }

@@ -31,8 +31,8 @@ pub(super) struct Stages {
 
 impl Stages {
     /// The stages of a plan: conditions that leave the fewest rows first, together until few rows are left.
-    pub fn new(plan: &Plan, extremes: impl Fn(usize) -> Option<(f64, f64)>) -> Self {
-        let mut groups = groups(plan, extremes);
+    pub fn new(plan: &Plan, min_max: impl Fn(usize) -> Option<(f64, f64)>) -> Self {
+        let mut groups = groups(plan, min_max);
         groups.sort_by(|one, other| one.selectivity.total_cmp(&other.selectivity));
         let (mut stages, mut left) = (Self::default(), 1.0);
         let (mut columns, mut filters) = (BTreeSet::new(), Vec::new());
@@ -56,19 +56,19 @@ impl Stages {
 /// A plan's conditions by the columns that they read, those that leave the fewest rows first.
 pub(super) fn ordered(
     plan: &Plan,
-    extremes: impl Fn(usize) -> Option<(f64, f64)>,
+    min_max: impl Fn(usize) -> Option<(f64, f64)>,
 ) -> Vec<(BTreeSet<usize>, Vec<Bound>)> {
-    let mut groups = groups(plan, extremes);
+    let mut groups = groups(plan, min_max);
     groups.sort_by(|one, other| one.selectivity.total_cmp(&other.selectivity));
     groups.into_iter().map(|group| (group.columns, group.filters)).collect()
 }
 
 /// The part of the rows that all conditions of a plan hold for, as if those on different columns knew nothing of each other.
-pub(super) fn selectivity(plan: &Plan, extremes: impl Fn(usize) -> Option<(f64, f64)>) -> f64 {
-    groups(plan, extremes).iter().map(|group| group.selectivity).product()
+pub(super) fn selectivity(plan: &Plan, min_max: impl Fn(usize) -> Option<(f64, f64)>) -> f64 {
+    groups(plan, min_max).iter().map(|group| group.selectivity).product()
 }
 
-fn groups(plan: &Plan, extremes: impl Fn(usize) -> Option<(f64, f64)>) -> Vec<Group> {
+fn groups(plan: &Plan, min_max: impl Fn(usize) -> Option<(f64, f64)>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for filter in &plan.filters {
         let mut columns = BTreeSet::new();
@@ -78,6 +78,6 @@ fn groups(plan: &Plan, extremes: impl Fn(usize) -> Option<(f64, f64)>) -> Vec<Gr
             None => groups.push(Group { columns, filters: vec![filter.clone()], selectivity: 1.0 }),
         }
     }
-    groups.iter_mut().for_each(|group| group.selectivity = selectivity::of_all(&group.filters, &extremes));
+    groups.iter_mut().for_each(|group| group.selectivity = selectivity::of_all(&group.filters, &min_max));
     groups
 }

@@ -21,7 +21,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder, RowFilter, RowSelection, RowSelector,
 };
 
-use self::direct::{Direct, Spares};
+use self::direct::{ColumnPool, Direct};
 use self::filters::Stages;
 use self::reader::ObjectReader;
 use crate::error::QueryError;
@@ -43,7 +43,7 @@ pub(crate) struct Table {
     metadata: ArrowReaderMetadata,
     columns: Columns,
     watch: Arc<Watch>,
-    spares: Spares,
+    column_pool: ColumnPool,
 }
 
 /// Consecutive rows of one row group.
@@ -62,7 +62,7 @@ impl Table {
         let metadata =
             ArrowReaderMetadata::load(&reader, options()).map_err(|error| watch.cause_of(error))?;
         let columns = Columns::new(metadata.schema());
-        Ok(Self { reader, metadata, columns, watch, spares: Spares::default() })
+        Ok(Self { reader, metadata, columns, watch, column_pool: ColumnPool::default() })
     }
 
     /// The table with the columns that `plan` reads as dictionaries.
@@ -95,13 +95,13 @@ impl Table {
         pruning::row_groups(plan, &self.metadata)
     }
 
-    /// Least and greatest value that the file states of the plan's column `place`, to estimate by.
-    pub fn extremes_of(&self, plan: &Plan, place: usize) -> Option<(f64, f64)> {
-        let (least, greatest) = pruning::extremes(plan, place, &self.metadata)?;
+    /// Least and greatest value that the file states of column `index` of the plan, to estimate by.
+    pub fn min_max_of(&self, plan: &Plan, index: usize) -> Option<(f64, f64)> {
+        let (min, max) = pruning::min_max(plan, index, &self.metadata)?;
         let fold = |values: &ArrayRef, pick: fn(f64, f64) -> f64| {
             as_f64s(values)?.into_iter().flatten().reduce(pick)
         };
-        Some((fold(&least, f64::min)?, fold(&greatest, f64::max)?))
+        Some((fold(&min, f64::min)?, fold(&max, f64::max)?))
     }
 
     /// Those row groups in parts of at most `rows` rows.
@@ -140,11 +140,11 @@ impl Table {
         if let Some(direct) = Direct::new(self, plan, part) {
             return direct.scan(part, take);
         }
-        let stages = Stages::new(plan, |place| self.extremes_of(plan, place));
+        let stages = Stages::new(plan, |index| self.min_max_of(plan, index));
         for batch in self.batches(plan, part, stages.before)? {
             self.watch.check()?;
             let batch = batch.map_err(|error| self.watch.cause_of(error))?;
-            let batch = chosen(&stages.after, as_read(&batch, &plan.column_types, &self.watch)?)?;
+            let batch = filtered(&stages.after, as_read(&batch, &plan.column_types, &self.watch)?)?;
             if take(batch)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -184,7 +184,7 @@ impl Table {
 
     /// The part of its rows that a plan's filters hold for, estimated.
     pub fn selectivity(&self, plan: &Plan) -> f64 {
-        filters::selectivity(plan, |place| self.extremes_of(plan, place))
+        filters::selectivity(plan, |index| self.min_max_of(plan, index))
     }
 
     fn predicate(
@@ -195,8 +195,8 @@ impl Table {
     ) -> Box<dyn ArrowPredicate> {
         let columns: Vec<_> = columns.iter().copied().collect();
         filters.iter_mut().for_each(|filter| filter.renumber(&columns));
-        let types: Vec<_> = columns.iter().map(|place| plan.column_types[*place].clone()).collect();
-        let roots = columns.iter().map(|place| plan.columns[*place]);
+        let types: Vec<_> = columns.iter().map(|index| plan.column_types[*index].clone()).collect();
+        let roots = columns.iter().map(|index| plan.columns[*index]);
         let watch = Arc::clone(&self.watch);
         let evaluate = move |batch: RecordBatch| {
             let selected = watch.check().and_then(|()| all_hold(&filters, &as_read(&batch, &types, &watch)?));
@@ -232,7 +232,7 @@ impl Part {
 }
 
 /// The rows of `batch` for which all of `filters` are true.
-fn chosen(filters: &[Bound], batch: RecordBatch) -> Result<RecordBatch, QueryError> {
+fn filtered(filters: &[Bound], batch: RecordBatch) -> Result<RecordBatch, QueryError> {
     if filters.is_empty() {
         return Ok(batch);
     }

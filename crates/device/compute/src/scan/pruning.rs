@@ -27,8 +27,8 @@ pub(super) fn row_groups(plan: &Plan, metadata: &ArrowReaderMetadata) -> Vec<usi
 
 /// For each row group, whether a row may fulfil `filter`; nothing where the filter compares no column with a constant.
 fn possible(filter: &Bound, plan: &Plan, metadata: &ArrowReaderMetadata) -> Option<BooleanArray> {
-    let (op, place, constant) = selectivity::compared(filter)?;
-    let (least, greatest) = extremes(plan, place, metadata)?;
+    let (op, index, constant) = selectivity::compared(filter)?;
+    let (least, greatest) = min_max(plan, index, metadata)?;
     if constant.as_f64().is_some_and(f64::is_nan) {
         return None;
     }
@@ -52,12 +52,12 @@ fn is_float(array: &ArrayRef) -> bool {
 }
 
 /// Least and greatest value of a column in each row group; NULL where the file states none.
-pub(super) fn extremes(
+pub(super) fn min_max(
     plan: &Plan,
-    place: usize,
+    index: usize,
     metadata: &ArrowReaderMetadata,
 ) -> Option<(ArrayRef, ArrayRef)> {
-    let name = metadata.schema().fields().get(*plan.columns.get(place)?)?.name();
+    let name = metadata.schema().fields().get(*plan.columns.get(index)?)?.name();
     let converter = StatisticsConverter::try_new(name, metadata.schema(), metadata.parquet_schema()).ok()?;
     let groups = metadata.metadata().row_groups();
     let leaf = converter.parquet_column_index()?;
@@ -68,14 +68,14 @@ pub(super) fn extremes(
     if groups.iter().any(is_deprecated) {
         return None;
     }
-    let read_as = plan.column_types.get(place)?;
+    let read_as = plan.column_types.get(index)?;
     let least = readable_as(&converter.row_group_mins(groups).ok()?, read_as).ok()?;
     let greatest = readable_as(&converter.row_group_maxes(groups).ok()?, read_as).ok()?;
     Some((least, greatest))
 }
 
 fn compared(op: CompareOp, of: &ArrayRef, constant: &Bound) -> Option<BooleanArray> {
-    let field = Field::new("extreme", of.data_type().clone(), true);
+    let field = Field::new("bound", of.data_type().clone(), true);
     let options = RecordBatchOptions::new().with_row_count(Some(of.len()));
     let schema = Arc::new(Schema::new(vec![field]));
     let batch = RecordBatch::try_new_with_options(schema, vec![Arc::clone(of)], &options).ok()?;

@@ -12,29 +12,29 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
 use super::super::page_header::{PageHeader, PageKind};
-use super::hybrid::Runs;
-use super::page::{PageReader, Values};
+use super::hybrid::HybridDecoder;
+use super::page::{PageReader, ValueEncoding};
 use super::selection::Selection;
-use super::table::{Stored, Table};
+use super::values::{PageValues, StoredType};
 use crate::error::QueryError;
 
 /// Reads a column of a row group.
 pub(super) struct Column {
     pages: PageReader,
-    stored: Stored,
+    stored: StoredType,
     data_type: DataType,
     /// Bytes of the object where pages are that were not reached.
-    rest: Range<u64>,
+    unread: Range<u64>,
     page: Page,
-    /// Values that codes are of, once a page had codes.
-    dictionary: Option<Table>,
-    /// A table of another row group, to be used again.
-    spare: Option<Table>,
-    /// Values of the page at hand, if it is written without codes.
-    plain: Table,
+    /// Values of the dictionary, once it was read.
+    dictionary: Option<PageValues>,
+    /// Memory for a dictionary, from another row group.
+    recycled: Option<PageValues>,
+    /// Values of the page at hand, if it has no dictionary indices.
+    plain: PageValues,
     rows: Rows,
-    /// The buffer of the array that was given last, to be used again.
-    given: Option<Buffer>,
+    /// The buffer of the last array, to be used again once nothing else holds it.
+    output: Option<Buffer>,
 }
 
 /// The page at hand.
@@ -42,23 +42,23 @@ struct Page {
     start: u64,
     header: Option<PageHeader>,
     /// Rows that are left of it.
-    left: usize,
+    rows_left: usize,
     /// Rows before those at hand that were passed over unread.
-    passed: usize,
+    rows_skipped: usize,
     body: Option<Body>,
 }
 
 /// A page that was read.
 struct Body {
-    levels: Option<Runs>,
-    codes: Codes,
+    definition_levels: Option<HybridDecoder>,
+    indices: Indices,
 }
 
 /// Which value comes next.
-enum Codes {
-    Runs(Runs),
+enum Indices {
+    Dictionary(HybridDecoder),
     /// The value of a plain page with this number.
-    Next(usize),
+    Plain(usize),
 }
 
 /// The rows at hand.
@@ -66,10 +66,10 @@ enum Codes {
 struct Rows {
     /// How many were read; none before they are needed.
     count: usize,
-    /// Where the values of all rows follow one another in the table, the place of the first.
+    /// Where the values of all rows follow one another, the index of the first.
     begin: Option<usize>,
-    /// Else for each row the place of its value in the table.
-    codes: Vec<u32>,
+    /// Else for each row the index of its value.
+    indices: Vec<u32>,
     /// Rows with values, if some have none.
     valid: Option<BooleanBuffer>,
 }
@@ -80,63 +80,64 @@ fn damaged(why: &str) -> QueryError {
 
 impl Column {
     /// The column whose pages are in `bytes` of the object, as arrays of `data_type`.
-    pub fn new(pages: PageReader, stored: Stored, data_type: DataType, bytes: Range<u64>) -> Self {
-        let page = Page { start: bytes.start, header: None, left: 0, passed: 0, body: None };
-        let plain = Table::empty(stored);
+    pub fn new(pages: PageReader, stored: StoredType, data_type: DataType, bytes: Range<u64>) -> Self {
+        let page = Page { start: bytes.start, header: None, rows_left: 0, rows_skipped: 0, body: None };
+        let plain = PageValues::empty(stored);
         Self {
             pages,
             stored,
             data_type,
-            rest: bytes,
+            unread: bytes,
             page,
             dictionary: None,
-            spare: None,
+            recycled: None,
             plain,
             rows: Rows::default(),
-            given: None,
+            output: None,
         }
     }
 
     /// Takes over the memory of a column of another row group.
     pub fn take_memory(&mut self, old: Self) {
         self.pages.take_memory(old.pages);
-        (self.rows.codes, self.given) = (old.rows.codes, old.given);
+        (self.rows.indices, self.output) = (old.rows.indices, old.output);
         if self.stored == old.stored {
-            (self.plain, self.spare) = (old.plain, old.dictionary);
+            (self.plain, self.recycled) = (old.plain, old.dictionary);
         }
     }
 
     /// Rows that are left of the page at hand, at least one.
-    pub fn left(&mut self) -> Result<usize, QueryError> {
-        while self.page.left == 0 {
+    pub fn page_rows_left(&mut self) -> Result<usize, QueryError> {
+        while self.page.rows_left == 0 {
             self.next_page()?;
         }
-        Ok(self.page.left)
+        Ok(self.page.rows_left)
     }
 
     /// Passes over `count` rows, of which the page at hand has so many.
-    pub fn pass(&mut self, count: usize) {
-        self.page.left -= count;
+    pub fn skip(&mut self, count: usize) {
+        self.page.rows_left -= count;
         if self.rows.count == 0 {
-            self.page.passed += count;
+            self.page.rows_skipped += count;
         }
         self.rows.count = 0;
     }
 
     fn next_page(&mut self) -> Result<(), QueryError> {
-        if self.rest.is_empty() {
+        if self.unread.is_empty() {
             return Err(damaged("a column has fewer rows than its row group"));
         }
-        let start = self.rest.start;
+        let start = self.unread.start;
         let header = self.pages.header(start)?;
-        self.rest.start = start + (header.header_bytes + header.stored_bytes) as u64;
-        if self.rest.start > self.rest.end {
+        self.unread.start = start + (header.header_bytes + header.stored_bytes) as u64;
+        if self.unread.start > self.unread.end {
             return Err(damaged("a page ends behind its column"));
         }
         match header.kind {
             PageKind::Dictionary { values, .. } => self.read_dictionary(start, &header, values)?,
             PageKind::Data { rows, .. } | PageKind::DataV2 { rows, .. } => {
-                self.page = Page { start, header: Some(header), left: rows, passed: 0, body: None };
+                self.page =
+                    Page { start, header: Some(header), rows_left: rows, rows_skipped: 0, body: None };
             }
             PageKind::Other => {}
         }
@@ -148,7 +149,7 @@ impl Column {
             return Err(damaged("a column has two dictionaries"));
         }
         self.pages.read_dictionary(start, header)?;
-        let mut table = self.spare.take().unwrap_or_else(|| Table::empty(self.stored));
+        let mut table = self.recycled.take().unwrap_or_else(|| PageValues::empty(self.stored));
         table.read(self.pages.page(), Some(values))?;
         self.dictionary = Some(table);
         Ok(())
@@ -162,8 +163,8 @@ impl Column {
         if self.page.body.is_none() {
             self.read_page()?;
         }
-        let passed = std::mem::take(&mut self.page.passed);
-        self.read_rows(passed, true)?;
+        let skipped = std::mem::take(&mut self.page.rows_skipped);
+        self.read_rows(skipped, true)?;
         self.read_rows(count, false)?;
         self.rows.count = count;
         Ok(())
@@ -172,76 +173,79 @@ impl Column {
     fn read_page(&mut self) -> Result<(), QueryError> {
         let header = self.page.header.ok_or_else(|| damaged("a page of rows is none"))?;
         let parts = self.pages.read_rows(self.page.start, &header)?;
-        let codes = match parts.values {
-            Values::Plain => {
+        let indices = match parts.encoding {
+            ValueEncoding::Plain => {
                 self.plain.read(&self.pages.page()[parts.bytes], None)?;
-                Codes::Next(0)
+                Indices::Plain(0)
             }
-            Values::Codes => {
+            ValueEncoding::Dictionary => {
                 let width = self.pages.page().get(parts.bytes.start).copied();
-                let width = width.ok_or_else(|| damaged("a page has no codes"))?;
-                Codes::Runs(Runs::new(width, parts.bytes.start + 1..parts.bytes.end)?)
+                let width = width.ok_or_else(|| damaged("a page has no dictionary indices"))?;
+                Indices::Dictionary(HybridDecoder::new(width, parts.bytes.start + 1..parts.bytes.end)?)
             }
         };
-        self.page.body = Some(Body { levels: parts.levels, codes });
+        self.page.body = Some(Body { definition_levels: parts.definition_levels, indices });
         Ok(())
     }
 
-    /// Reads which value each of the next `count` rows has; only goes on behind them where they are `passed`.
-    fn read_rows(&mut self, count: usize, is_passed: bool) -> Result<(), QueryError> {
+    /// Reads which value each of the next `count` rows has; only goes on behind them where they are skipped.
+    fn read_rows(&mut self, count: usize, is_skipped: bool) -> Result<(), QueryError> {
         let Some(body) = &mut self.page.body else { return Err(damaged("a page of rows is none")) };
         let (page, rows) = (self.pages.page(), &mut self.rows);
-        let step_rows = if is_passed { STEP_ROWS } else { count.max(1) };
+        let step_rows = if is_skipped { STEP_ROWS } else { count.max(1) };
         let mut left = count;
         rows.begin = None;
         while left > 0 {
             let step = left.min(step_rows);
-            let values = rows.levels(page, body.levels.as_mut(), step)?;
-            match &mut body.codes {
-                Codes::Runs(runs) if is_passed => runs.skip(page, values)?,
-                Codes::Runs(runs) => {
-                    rows.codes.resize(rows.codes.len().max(values), 0);
-                    runs.read(page, &mut rows.codes[..values])?;
+            let values = rows.read_definition_levels(page, body.definition_levels.as_mut(), step)?;
+            match &mut body.indices {
+                Indices::Dictionary(decoder) if is_skipped => decoder.skip(page, values)?,
+                Indices::Dictionary(decoder) => {
+                    rows.indices.resize(rows.indices.len().max(values), 0);
+                    decoder.read(page, &mut rows.indices[..values])?;
                 }
-                Codes::Next(next) => {
-                    rows.begin = (!is_passed).then_some(*next);
+                Indices::Plain(next) => {
+                    rows.begin = (!is_skipped).then_some(*next);
                     *next += values;
                 }
             }
             left -= step;
         }
-        if !is_passed {
-            rows.spread(count);
-            self.check_codes(count)?;
+        if !is_skipped {
+            rows.scatter(count);
+            self.check_indices(count)?;
         }
         Ok(())
     }
 
-    /// Every row's code has a value.
-    fn check_codes(&self, count: usize) -> Result<(), QueryError> {
+    /// Every row has an index of a value.
+    fn check_indices(&self, count: usize) -> Result<(), QueryError> {
         let greatest = match self.rows.begin {
             Some(begin) => begin + count - 1,
-            None => self.rows.codes[..count].iter().fold(0, |greatest, code| greatest.max(*code)) as usize,
+            None => {
+                self.rows.indices[..count].iter().fold(0, |greatest, index| greatest.max(*index)) as usize
+            }
         };
-        match self.table() {
+        match self.values() {
             Some(table) if greatest < table.len() || self.rows.has_no_value() => Ok(()),
-            _ => Err(damaged("a page has codes of no value")),
+            _ => Err(damaged("a page has a dictionary index without a value")),
         }
     }
 
-    /// The values that codes are of.
-    fn table(&self) -> Option<&Table> {
-        match self.page.body.as_ref()?.codes {
-            Codes::Runs(_) => self.dictionary.as_ref(),
-            Codes::Next(_) => Some(&self.plain),
+    /// The values that the indices at hand refer to.
+    fn values(&self) -> Option<&PageValues> {
+        match self.page.body.as_ref()?.indices {
+            Indices::Dictionary(_) => self.dictionary.as_ref(),
+            Indices::Plain(_) => Some(&self.plain),
         }
     }
 
-    /// What makes an array of the dictionary's values, and the code of each row at hand, if all rows have one.
-    pub fn coded(&self) -> Option<(impl Fn() -> ArrayRef + '_, &[u32])> {
-        let has_codes = matches!(self.page.body.as_ref()?.codes, Codes::Runs(_)) && self.rows.valid.is_none();
-        let dictionary = self.dictionary.as_ref().filter(|_| has_codes)?;
-        Some((|| dictionary.array(&self.data_type), &self.rows.codes[..self.rows.count]))
+    /// A function that makes an array of the dictionary's values, and the index of each row at hand; `None` for pages without a dictionary or rows with NULL.
+    pub fn dictionary_indices(&self) -> Option<(impl Fn() -> ArrayRef + '_, &[u32])> {
+        let has_indices =
+            matches!(self.page.body.as_ref()?.indices, Indices::Dictionary(_)) && self.rows.valid.is_none();
+        let dictionary = self.dictionary.as_ref().filter(|_| has_indices)?;
+        Some((|| dictionary.array(&self.data_type), &self.rows.indices[..self.rows.count]))
     }
 
     /// The type of its arrays.
@@ -255,12 +259,17 @@ const STEP_ROWS: usize = 4096;
 
 impl Rows {
     /// Reads which of the next `count` rows have a value, and gives how many have one.
-    fn levels(&mut self, page: &[u8], levels: Option<&mut Runs>, count: usize) -> Result<usize, QueryError> {
+    fn read_definition_levels(
+        &mut self,
+        page: &[u8],
+        levels: Option<&mut HybridDecoder>,
+        count: usize,
+    ) -> Result<usize, QueryError> {
         self.valid = None;
-        let Some(runs) = levels else { return Ok(count) };
-        self.codes.resize(self.codes.len().max(count), 0);
-        let levels = &mut self.codes[..count];
-        runs.read(page, levels)?;
+        let Some(decoder) = levels else { return Ok(count) };
+        self.indices.resize(self.indices.len().max(count), 0);
+        let levels = &mut self.indices[..count];
+        decoder.read(page, levels)?;
         let values = levels.iter().sum::<u32>() as usize;
         if values < count {
             self.valid = Some(BooleanBuffer::collect_bool(count, |row| levels[row] == 1));
@@ -268,20 +277,20 @@ impl Rows {
         Ok(values)
     }
 
-    /// Moves the codes of values to the rows that have them.
-    fn spread(&mut self, count: usize) {
+    /// Moves the indices of values to the rows that have them: rows with NULL get index 0.
+    fn scatter(&mut self, count: usize) {
         let Some(valid) = &self.valid else { return };
         // Values that follow one another do not where some rows have none.
         if let Some(begin) = self.begin.take() {
-            self.codes.clear();
-            self.codes.extend((begin..begin + valid.count_set_bits()).map(|place| place as u32));
+            self.indices.clear();
+            self.indices.extend((begin..begin + valid.count_set_bits()).map(|index| index as u32));
         }
-        self.codes.resize(self.codes.len().max(count), 0);
+        self.indices.resize(self.indices.len().max(count), 0);
         let mut next = valid.count_set_bits();
         for row in (0..count).rev() {
-            self.codes[row] = if valid.value(row) {
+            self.indices[row] = if valid.value(row) {
                 next -= 1;
-                self.codes[next]
+                self.indices[next]
             } else {
                 0
             };
@@ -308,22 +317,22 @@ impl Rows {
             (None, Some(begin)) => into.extend_from_slice(&table[begin..begin + self.count]),
             (Some(rows), Some(begin)) => into.extend(rows.iter().map(|row| table[begin + *row as usize])),
             (None, None) => {
-                into.extend(self.codes[..self.count].iter().map(|code| table[*code as usize]));
+                into.extend(self.indices[..self.count].iter().map(|index| table[*index as usize]));
             }
             (Some(rows), None) => {
-                into.extend(rows.iter().map(|row| table[self.codes[*row as usize] as usize]));
+                into.extend(rows.iter().map(|row| table[self.indices[*row as usize] as usize]));
             }
         }
     }
 
-    /// The place of each selected row's value.
-    fn places(&self, selection: &Selection, into: &mut Vec<i32>) {
+    /// The index of each selected row's value.
+    fn keys(&self, selection: &Selection, into: &mut Vec<i32>) {
         into.clear();
-        let place =
-            |row: usize| self.begin.map_or_else(|| self.codes[row], |begin| (begin + row) as u32) as i32;
+        let key =
+            |row: usize| self.begin.map_or_else(|| self.indices[row], |begin| (begin + row) as u32) as i32;
         match selection.rows() {
-            None => into.extend((0..self.count).map(place)),
-            Some(rows) => into.extend(rows.iter().map(|row| place(*row as usize))),
+            None => into.extend((0..self.count).map(key)),
+            Some(rows) => into.extend(rows.iter().map(|row| key(*row as usize))),
         }
     }
 }
@@ -347,7 +356,7 @@ impl Column {
             DataType::Timestamp(TimeUnit::Nanosecond, _) => {
                 self.primitive::<TimestampNanosecondType>(selection)
             }
-            _ => self.names(selection),
+            _ => self.dictionary_strings(selection),
         }
     }
 
@@ -355,28 +364,28 @@ impl Column {
         &mut self,
         selection: &Selection,
     ) -> Result<ArrayRef, QueryError> {
-        let mut values = self.spare::<T::Native>();
-        let table = self.table().and_then(Table::numbers::<T::Native>);
+        let mut values = self.recycled_output::<T::Native>();
+        let table = self.values().and_then(PageValues::numbers::<T::Native>);
         self.rows.gather(table.ok_or_else(|| damaged("a page was not read"))?, selection, &mut values);
         let values = ScalarBuffer::from(values);
-        self.given = Some(values.inner().clone());
+        self.output = Some(values.inner().clone());
         let array = PrimitiveArray::<T>::try_new(values, self.rows.nulls(selection))?;
         Ok(Arc::new(array.with_data_type(self.data_type.clone())))
     }
 
-    /// Strings as numbers in a dictionary.
-    fn names(&mut self, selection: &Selection) -> Result<ArrayRef, QueryError> {
-        let mut keys = self.spare::<i32>();
-        self.rows.places(selection, &mut keys);
+    /// Strings, as keys of a dictionary.
+    fn dictionary_strings(&mut self, selection: &Selection) -> Result<ArrayRef, QueryError> {
+        let mut keys = self.recycled_output::<i32>();
+        self.rows.keys(selection, &mut keys);
         let keys = ScalarBuffer::from(keys);
-        self.given = Some(keys.inner().clone());
+        self.output = Some(keys.inner().clone());
         let keys = PrimitiveArray::<Int32Type>::try_new(keys, self.rows.nulls(selection))?;
-        let values = self.table().ok_or_else(|| damaged("a page was not read"))?.array(&DataType::Utf8);
+        let values = self.values().ok_or_else(|| damaged("a page was not read"))?.array(&DataType::Utf8);
         Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
     }
 
-    /// The buffer that was given last, if nothing holds it any more.
-    fn spare<N: arrow_buffer::ArrowNativeType>(&mut self) -> Vec<N> {
-        self.given.take().and_then(|given| given.into_vec().ok()).unwrap_or_default()
+    /// The buffer of the last array, if nothing holds it any more.
+    fn recycled_output<N: arrow_buffer::ArrowNativeType>(&mut self) -> Vec<N> {
+        self.output.take().and_then(|output| output.into_vec().ok()).unwrap_or_default()
     }
 }

@@ -1,15 +1,15 @@
-//! Runs of repeated and of bit-packed integers (Parquet format, "Run Length Encoding / Bit-Packing Hybrid").
+//! HybridDecoder of repeated and of bit-packed integers (Parquet format, "Run Length Encoding / Bit-Packing Hybrid").
 
 use std::ops::Range;
 
 use crate::error::QueryError;
 
-/// A position in runs of integers of up to 32 bits.
+/// Decodes integers of up to 32 bits.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(super) struct HybridDecoder {
     width: u8,
     /// Bytes of the runs that come.
-    rest: Range<usize>,
+    unread: Range<usize>,
     run: Run,
 }
 
@@ -17,13 +17,13 @@ pub(super) struct Runs {
 enum Run {
     Repeated {
         value: u32,
-        left: usize,
+        remaining: usize,
     },
     /// Values from number `next` on of those packed from byte `start` on.
     Packed {
         start: usize,
         next: usize,
-        left: usize,
+        remaining: usize,
     },
 }
 
@@ -37,16 +37,16 @@ fn damaged() -> QueryError {
     QueryError::Damaged("a page ends before its values".to_owned())
 }
 
-impl Runs {
+impl HybridDecoder {
     /// The runs of integers of `width` bits in `bytes` of a page.
     ///
     /// # Errors
     /// Integers wider than 32 bits.
     pub fn new(width: u8, bytes: Range<usize>) -> Result<Self, QueryError> {
         if width > 32 {
-            return Err(QueryError::Damaged(format!("a page has codes of {width} bits")));
+            return Err(QueryError::Damaged(format!("a page has dictionary indices of {width} bits")));
         }
-        Ok(Self { width, rest: bytes, run: Run::Repeated { value: 0, left: 0 } })
+        Ok(Self { width, unread: bytes, run: Run::Repeated { value: 0, remaining: 0 } })
     }
 
     /// Reads the next values, as many as `into` holds.
@@ -58,7 +58,7 @@ impl Runs {
                 Run::Repeated { value, .. } => now.fill(value),
                 Run::Packed { start, next, .. } => unpack(self.width, &page[start..], next, now),
             }
-            self.pass(count);
+            self.advance(count);
             into = later;
         }
         Ok(())
@@ -67,28 +67,28 @@ impl Runs {
     /// Passes over `count` values.
     pub fn skip(&mut self, page: &[u8], mut count: usize) -> Result<(), QueryError> {
         while count > 0 {
-            let passed = self.in_run(page)?.min(count);
-            self.pass(passed);
-            count -= passed;
+            let skipped = self.in_run(page)?.min(count);
+            self.advance(skipped);
+            count -= skipped;
         }
         Ok(())
     }
 
-    fn pass(&mut self, count: usize) {
+    fn advance(&mut self, count: usize) {
         match &mut self.run {
-            Run::Repeated { left, .. } => *left -= count,
-            Run::Packed { next, left, .. } => (*next, *left) = (*next + count, *left - count),
+            Run::Repeated { remaining, .. } => *remaining -= count,
+            Run::Packed { next, remaining, .. } => (*next, *remaining) = (*next + count, *remaining - count),
         }
     }
 
-    /// How many values the run at hand has left, at least one.
+    /// How many values the run at hand has remaining, at least one.
     fn in_run(&mut self, page: &[u8]) -> Result<usize, QueryError> {
         loop {
             match self.run {
-                Run::Repeated { left: 0, .. } | Run::Packed { left: 0, .. } => {
+                Run::Repeated { remaining: 0, .. } | Run::Packed { remaining: 0, .. } => {
                     self.run = self.next_run(page)?
                 }
-                Run::Repeated { left, .. } | Run::Packed { left, .. } => return Ok(left),
+                Run::Repeated { remaining, .. } | Run::Packed { remaining, .. } => return Ok(remaining),
             }
         }
     }
@@ -103,27 +103,28 @@ impl Runs {
                 .iter()
                 .rev()
                 .fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
-            return Ok(Run::Repeated { value, left: count });
+            return Ok(Run::Repeated { value, remaining: count });
         }
         // The last groups may be cut behind the last value that there is.
-        let start = self.rest.start;
-        let bytes = count.saturating_mul(usize::from(self.width)).min(self.rest.len());
-        self.rest.start += bytes;
+        let start = self.unread.start;
+        let bytes = count.saturating_mul(usize::from(self.width)).min(self.unread.len());
+        self.unread.start += bytes;
         let values = count.saturating_mul(GROUP);
-        let left = match self.width {
+        let remaining = match self.width {
             0 => values,
             width => values.min(bytes * 8 / usize::from(width)),
         };
-        if left == 0 && count > 0 {
+        if remaining == 0 && count > 0 {
             return Err(damaged());
         }
-        Ok(Run::Packed { start, next: 0, left })
+        Ok(Run::Packed { start, next: 0, remaining })
     }
 
     fn bytes<'p>(&mut self, page: &'p [u8], count: usize) -> Result<&'p [u8], QueryError> {
-        let end = self.rest.start + count;
-        let bytes = page.get(self.rest.start..end).filter(|_| end <= self.rest.end).ok_or_else(damaged)?;
-        self.rest.start = end;
+        let end = self.unread.start + count;
+        let bytes =
+            page.get(self.unread.start..end).filter(|_| end <= self.unread.end).ok_or_else(damaged)?;
+        self.unread.start = end;
         Ok(bytes)
     }
 
@@ -229,10 +230,10 @@ mod tests {
         for width in 0..=32 {
             let (values, step) = (values(width, 77), usize::from(width) % 13 + 1);
             let page = packed(width, &values);
-            let mut runs = Runs::new(width, 0..page.len()).expect("a width");
+            let mut decoder = HybridDecoder::new(width, 0..page.len()).expect("a width");
             let mut read = vec![0; values.len()];
             for part in read.chunks_mut(step) {
-                runs.read(&page, part).expect("values");
+                decoder.read(&page, part).expect("values");
             }
             assert_eq!(read, values, "width {width}");
         }
@@ -243,10 +244,10 @@ mod tests {
         let values = values(5, 64);
         let mut page = packed(5, &values);
         page.extend([20, 7]);
-        let mut runs = Runs::new(5, 0..page.len()).expect("a width");
-        runs.skip(&page, 61).expect("values");
+        let mut decoder = HybridDecoder::new(5, 0..page.len()).expect("a width");
+        decoder.skip(&page, 61).expect("values");
         let mut read = [0; 13];
-        runs.read(&page, &mut read).expect("values");
+        decoder.read(&page, &mut read).expect("values");
         assert_eq!(read[..3], values[61..]);
         assert_eq!(read[3..], [7; 10]);
     }
@@ -255,9 +256,9 @@ mod tests {
     fn runs_that_end_before_their_values_are_damaged() {
         let page = packed(9, &values(9, 16));
         for end in 0..page.len() {
-            let mut runs = Runs::new(9, 0..end).expect("a width");
-            assert!(runs.read(&page[..end], &mut [0; 16]).is_err(), "{end}");
+            let mut decoder = HybridDecoder::new(9, 0..end).expect("a width");
+            assert!(decoder.read(&page[..end], &mut [0; 16]).is_err(), "{end}");
         }
-        assert!(Runs::new(33, 0..1).is_err());
+        assert!(HybridDecoder::new(33, 0..1).is_err());
     }
 }

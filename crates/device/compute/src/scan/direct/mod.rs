@@ -1,11 +1,11 @@
-//! Scans of columns of numbers, dates, times and names without the Parquet library: conditions are evaluated once for each value of a
+//! Scans of columns of numbers, dates, times and strings of a dictionary without the Parquet library: conditions are evaluated once for each value of a
 //! dictionary, columns are decoded for the rows that are left, and buffers are used again.
 
 mod column;
 mod hybrid;
 mod page;
 mod selection;
-mod table;
+mod values;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,19 +20,19 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use self::column::Column;
 use self::page::{Codec, PageReader};
 use self::selection::Selection;
-use self::table::Stored;
+use self::values::StoredType;
 use super::{Part, Table, all_hold, filters};
 use crate::error::QueryError;
 use crate::plan::{Bound, Plan};
 
 /// Most rows of a batch. Its columns and what is computed of them fit in the second-level cache.
-const BATCH_ROWS: usize = 4096;
+const DIRECT_BATCH_ROWS: usize = 4096;
 
 /// Columns of scans that have ended, for their memory. Memory that is new to the process costs as much as what it is used for.
 #[derive(Default)]
-pub(super) struct Spares(Mutex<Vec<Vec<Column>>>);
+pub(super) struct ColumnPool(Mutex<Vec<Vec<Column>>>);
 
-impl Spares {
+impl ColumnPool {
     fn take(&self) -> Option<Vec<Column>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
@@ -42,89 +42,92 @@ impl Spares {
     }
 }
 
-impl fmt::Debug for Spares {
+impl fmt::Debug for ColumnPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spares").finish_non_exhaustive()
+        f.debug_struct("ColumnPool").finish_non_exhaustive()
     }
 }
 
 /// A scan of one row group.
 pub(super) struct Direct<'t> {
     columns: Vec<Column>,
-    stages: Vec<Stage>,
-    /// Whether a column is read by more than conditions.
-    is_given: Vec<bool>,
+    stages: Vec<FilterStage>,
+    /// Whether a column is part of the batches, and not only of conditions.
+    is_output: Vec<bool>,
     schema: SchemaRef,
     selection: Selection,
     table: &'t Table,
 }
 
 /// Conditions on the same columns.
-struct Stage {
-    /// Places of the columns.
-    places: Vec<usize>,
+struct FilterStage {
+    /// Indices of the columns, in the plan.
+    columns_read: Vec<usize>,
     filters: Vec<Bound>,
     schema: SchemaRef,
-    by_value: ByValue,
+    outcomes: DictionaryOutcomes,
 }
 
 /// Whether conditions hold for each value of a dictionary.
-enum ByValue {
+enum DictionaryOutcomes {
     /// They read several columns, or could fail for a value that no row has.
-    Never,
-    Unknown,
+    Unusable,
+    Pending,
     Known(Vec<bool>),
 }
 
-type Taken = Result<ControlFlow<()>, QueryError>;
+type ScanFlow = Result<ControlFlow<()>, QueryError>;
 
 impl<'t> Direct<'t> {
     /// The scan of a part; `None` where a column is written in a way that the library alone reads.
     pub fn new(table: &'t Table, plan: &Plan, part: Part) -> Option<Self> {
-        let places = 0..plan.columns.len();
+        let columns_read = 0..plan.columns.len();
         let mut columns: Vec<_> =
-            places.map(|place| column(table, plan, place, part)).collect::<Option<_>>()?;
+            columns_read.map(|index| column(table, plan, index, part)).collect::<Option<_>>()?;
         if columns.is_empty() {
             return None;
         }
-        let old = table.spares.take().into_iter().flatten();
+        let old = table.column_pool.take().into_iter().flatten();
         columns.iter_mut().zip(old).for_each(|(column, old)| column.take_memory(old));
         let types: Vec<_> = columns.iter().map(Column::data_type).collect();
-        let groups = filters::ordered(plan, |place| table.extremes_of(plan, place));
-        let stages =
-            groups.into_iter().map(|(places, filters)| Stage::new(&places, filters, &types)).collect();
+        let groups = filters::ordered(plan, |index| table.min_max_of(plan, index));
+        let stages = groups
+            .into_iter()
+            .map(|(columns_read, filters)| FilterStage::new(&columns_read, filters, &types))
+            .collect();
         let read = plan.read_behind_filters();
-        let is_given: Vec<_> = (0..columns.len()).map(|place| read.contains(&place)).collect();
-        let types = types.iter().zip(&is_given);
-        let given =
-            |(data_type, given): (&DataType, &bool)| if *given { data_type.clone() } else { DataType::Null };
-        let schema = schema_of(types.map(given));
-        Some(Self { columns, stages, is_given, schema, selection: Selection::default(), table })
+        let is_output: Vec<_> = (0..columns.len()).map(|index| read.contains(&index)).collect();
+        let types = types.iter().zip(&is_output);
+        let output_type = |(data_type, output): (&DataType, &bool)| {
+            if *output { data_type.clone() } else { DataType::Null }
+        };
+        let schema = schema_of(types.map(output_type));
+        Some(Self { columns, stages, is_output, schema, selection: Selection::default(), table })
     }
 
     /// Gives each batch of rows of `part` that fulfil the conditions to `take`.
-    pub fn scan(mut self, part: Part, mut take: impl FnMut(RecordBatch) -> Taken) -> Taken {
+    pub fn scan(mut self, part: Part, mut take: impl FnMut(RecordBatch) -> ScanFlow) -> ScanFlow {
         for column in &mut self.columns {
             skip(column, part.skip)?;
         }
         let mut left = part.rows;
         while left > 0 {
             self.table.watch.check()?;
-            let rows = self.next_rows(left.min(BATCH_ROWS))?;
+            let rows = self.next_rows(left.min(DIRECT_BATCH_ROWS))?;
             self.select(rows)?;
             if self.selection.len() > 0 && take(self.batch(rows)?)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            self.columns.iter_mut().for_each(|column| column.pass(rows));
+            self.columns.iter_mut().for_each(|column| column.skip(rows));
             left -= rows;
         }
-        self.table.spares.give(self.columns);
+        self.table.column_pool.give(self.columns);
         Ok(ControlFlow::Continue(()))
     }
 
     /// At most `rows`, as many as every column's page has left.
     fn next_rows(&mut self, rows: usize) -> Result<usize, QueryError> {
-        self.columns.iter_mut().try_fold(rows, |rows, column| Ok(rows.min(column.left()?)))
+        self.columns.iter_mut().try_fold(rows, |rows, column| Ok(rows.min(column.page_rows_left()?)))
     }
 
     fn select(&mut self, rows: usize) -> Result<(), QueryError> {
@@ -140,23 +143,23 @@ impl<'t> Direct<'t> {
 
     fn batch(&mut self, rows: usize) -> Result<RecordBatch, QueryError> {
         let selection = &self.selection;
-        let array = |(column, is_given): (&mut Column, &bool)| {
-            if *is_given {
+        let array = |(column, is_output): (&mut Column, &bool)| {
+            if *is_output {
                 column.read(rows)?;
                 return column.array(selection);
             }
             Ok(Arc::new(NullArray::new(selection.len())) as ArrayRef)
         };
-        let arrays = self.columns.iter_mut().zip(&self.is_given).map(array).collect::<Result<_, _>>()?;
+        let arrays = self.columns.iter_mut().zip(&self.is_output).map(array).collect::<Result<_, _>>()?;
         batch_of(&self.schema, arrays, selection.len())
     }
 }
 
-/// The column at a place of the plan; `None` where the library alone reads it.
-fn column(table: &Table, plan: &Plan, place: usize, part: Part) -> Option<Column> {
-    let index = *plan.columns.get(place)?;
+/// Column `index` of the plan; `None` where the library alone reads it.
+fn column(table: &Table, plan: &Plan, index: usize, part: Part) -> Option<Column> {
+    let index = *plan.columns.get(index)?;
     let stored_as = table.metadata.schema().fields().get(index)?.data_type();
-    let data_type = decoded_as(stored_as, plan.column_types.get(place)?)?;
+    let data_type = decoded_as(stored_as, plan.column_types.get(index)?)?;
     let schema = table.metadata.parquet_schema();
     let leaf = (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == index)?;
     let descriptor = schema.column(leaf);
@@ -165,8 +168,8 @@ fn column(table: &Table, plan: &Plan, place: usize, part: Part) -> Option<Column
         return None;
     }
     let chunk = table.metadata().row_group(part.row_group).column(leaf);
-    let codec = Codec::of(chunk.compression()).filter(|_| has_plain_or_codes(chunk))?;
-    let stored = Stored::of(chunk.column_type(), &data_type)?;
+    let codec = Codec::of(chunk.compression()).filter(|_| has_readable_encodings(chunk))?;
+    let stored = StoredType::of(chunk.column_type(), &data_type)?;
     let (start, bytes) = chunk.byte_range();
     let pages = PageReader::new(table.reader.clone(), codec, descriptor.max_def_level() == 1);
     Some(Column::new(pages, stored, data_type, start..start.checked_add(bytes)?))
@@ -184,7 +187,7 @@ fn decoded_as(stored: &DataType, read_as: &DataType) -> Option<DataType> {
     }
 }
 
-fn has_plain_or_codes(chunk: &ColumnChunkMetaData) -> bool {
+fn has_readable_encodings(chunk: &ColumnChunkMetaData) -> bool {
     #[expect(deprecated, reason = "old writers name it, for levels that flat columns do not have")]
     let is_read = |encoding| {
         matches!(
@@ -201,9 +204,9 @@ fn has_plain_or_codes(chunk: &ColumnChunkMetaData) -> bool {
 
 fn skip(column: &mut Column, mut rows: usize) -> Result<(), QueryError> {
     while rows > 0 {
-        let passed = column.left()?.min(rows);
-        column.pass(passed);
-        rows -= passed;
+        let skipped = column.page_rows_left()?.min(rows);
+        column.skip(skipped);
+        rows -= skipped;
     }
     Ok(())
 }
@@ -218,14 +221,14 @@ fn batch_of(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<Re
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
 }
 
-impl Stage {
-    fn new(places: &BTreeSet<usize>, mut filters: Vec<Bound>, types: &[DataType]) -> Self {
-        let places: Vec<_> = places.iter().copied().collect();
-        filters.iter_mut().for_each(|filter| filter.renumber(&places));
-        let is_by_value = places.len() == 1 && filters.iter().all(never_fails);
-        let by_value = if is_by_value { ByValue::Unknown } else { ByValue::Never };
-        let schema = schema_of(places.iter().map(|place| types[*place].clone()));
-        Self { places, filters, schema, by_value }
+impl FilterStage {
+    fn new(columns_read: &BTreeSet<usize>, mut filters: Vec<Bound>, types: &[DataType]) -> Self {
+        let columns_read: Vec<_> = columns_read.iter().copied().collect();
+        filters.iter_mut().for_each(|filter| filter.renumber(&columns_read));
+        let is_by_value = columns_read.len() == 1 && filters.iter().all(never_fails);
+        let outcomes = if is_by_value { DictionaryOutcomes::Pending } else { DictionaryOutcomes::Unusable };
+        let schema = schema_of(columns_read.iter().map(|index| types[*index].clone()));
+        Self { columns_read, filters, schema, outcomes }
     }
 
     /// Keeps the selected rows that the conditions are true of.
@@ -235,31 +238,31 @@ impl Stage {
         rows: usize,
         selection: &mut Selection,
     ) -> Result<(), QueryError> {
-        for place in &self.places {
-            columns[*place].read(rows)?;
+        for index in &self.columns_read {
+            columns[*index].read(rows)?;
         }
         if self.select_by_value(columns, selection)? {
             return Ok(());
         }
-        let arrays = self.places.iter().map(|place| columns[*place].array(selection));
+        let arrays = self.columns_read.iter().map(|index| columns[*index].array(selection));
         let arrays = arrays.collect::<Result<_, _>>()?;
         let batch = batch_of(&self.schema, arrays, selection.len())?;
         selection.keep_where(&all_hold(&self.filters, &batch)?);
         Ok(())
     }
 
-    /// Selects by what holds for the values of a dictionary, if the rows have codes of one.
+    /// Selects by what holds for the values of a dictionary, if the rows have dictionary indices. False if they have none.
     fn select_by_value(&mut self, columns: &[Column], selection: &mut Selection) -> Result<bool, QueryError> {
-        let [place] = self.places.as_slice() else { return Ok(false) };
-        if matches!(self.by_value, ByValue::Never) {
+        let [index] = self.columns_read.as_slice() else { return Ok(false) };
+        if matches!(self.outcomes, DictionaryOutcomes::Unusable) {
             return Ok(false);
         }
-        let Some((values, codes)) = columns[*place].coded() else { return Ok(false) };
-        if let ByValue::Unknown = self.by_value {
-            self.by_value = ByValue::Known(self.holds_for(values())?);
+        let Some((values, indices)) = columns[*index].dictionary_indices() else { return Ok(false) };
+        if let DictionaryOutcomes::Pending = self.outcomes {
+            self.outcomes = DictionaryOutcomes::Known(self.holds_for(values())?);
         }
-        if let ByValue::Known(holds) = &self.by_value {
-            selection.keep_coded(codes, holds);
+        if let DictionaryOutcomes::Known(holds) = &self.outcomes {
+            selection.keep_by_index(indices, holds);
         }
         Ok(true)
     }

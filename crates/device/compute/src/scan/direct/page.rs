@@ -6,7 +6,7 @@ use parquet::basic::Compression;
 
 use super::super::page_header::{Encoding, PageHeader, PageKind};
 use super::super::reader::ObjectReader;
-use super::hybrid::Runs;
+use super::hybrid::HybridDecoder;
 use crate::error::QueryError;
 
 /// How the pages of a column are compressed.
@@ -31,17 +31,17 @@ impl Codec {
 
 /// How the values of a page are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Values {
+pub(super) enum ValueEncoding {
     Plain,
-    Codes,
+    Dictionary,
 }
 
 /// Where the parts of a page of rows are in its bytes.
 #[derive(Debug)]
-pub(super) struct Parts {
-    pub values: Values,
-    /// Whether a row has a value, where it may have none.
-    pub levels: Option<Runs>,
+pub(super) struct PageParts {
+    pub encoding: ValueEncoding,
+    /// 1 for a row with a value, 0 for NULL; `None` where the column has no NULLs.
+    pub definition_levels: Option<HybridDecoder>,
     pub bytes: Range<usize>,
 }
 
@@ -86,11 +86,11 @@ impl PageReader {
     }
 
     /// Reads a page of rows.
-    pub fn read_rows(&mut self, start: u64, header: &PageHeader) -> Result<Parts, QueryError> {
+    pub fn read_rows(&mut self, start: u64, header: &PageHeader) -> Result<PageParts, QueryError> {
         match header.kind {
             PageKind::Data { encoding, levels, .. } => {
                 self.read(start, header, 0, true)?;
-                let levels = self.is_optional.then(|| self.levels_in_front(levels)).transpose()?;
+                let levels = self.is_optional.then(|| self.definition_levels_in_front(levels)).transpose()?;
                 let begin = levels.as_ref().map_or(0, |levels| levels.end);
                 self.parts(encoding, levels, begin)
             }
@@ -102,8 +102,8 @@ impl PageReader {
         }
     }
 
-    /// Levels that begin with their length.
-    fn levels_in_front(&self, encoding: Encoding) -> Result<Range<usize>, QueryError> {
+    /// Definition levels that begin with their length.
+    fn definition_levels_in_front(&self, encoding: Encoding) -> Result<Range<usize>, QueryError> {
         const LENGTH_BYTES: usize = 4;
         let length = self.page().first_chunk::<LENGTH_BYTES>().filter(|_| encoding == Encoding::RLE);
         let length = u32::from_le_bytes(*length.ok_or_else(|| damaged("a page has no levels"))?);
@@ -119,14 +119,14 @@ impl PageReader {
         encoding: Encoding,
         levels: Option<Range<usize>>,
         begin: usize,
-    ) -> Result<Parts, QueryError> {
-        let values = match encoding {
-            Encoding::PLAIN => Values::Plain,
-            Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY => Values::Codes,
+    ) -> Result<PageParts, QueryError> {
+        let encoding = match encoding {
+            Encoding::PLAIN => ValueEncoding::Plain,
+            Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY => ValueEncoding::Dictionary,
             _ => return Err(damaged("a page is not written as the footer says")),
         };
-        let levels = levels.map(|bytes| Runs::new(1, bytes)).transpose()?;
-        Ok(Parts { values, levels, bytes: begin..self.len_bytes })
+        let definition_levels = levels.map(|bytes| HybridDecoder::new(1, bytes)).transpose()?;
+        Ok(PageParts { encoding, definition_levels, bytes: begin..self.len_bytes })
     }
 
     /// Reads a page whose first `plain_bytes` are not compressed.
@@ -168,18 +168,18 @@ impl PageReader {
                 into[..bytes].copy_from_slice(&compressed[..bytes]);
                 Ok(compressed.len())
             }
-            Codec::Snappy => snap::raw::Decoder::new().decompress(compressed, into).map_err(undone),
+            Codec::Snappy => snap::raw::Decoder::new().decompress(compressed, into).map_err(codec_error),
             Codec::Zstd => {
                 let decoder = match &mut self.zstd {
                     Some(decoder) => decoder,
-                    none => none.insert(zstd::bulk::Decompressor::new().map_err(undone)?),
+                    none => none.insert(zstd::bulk::Decompressor::new().map_err(codec_error)?),
                 };
-                decoder.decompress_to_buffer(compressed, into).map_err(undone)
+                decoder.decompress_to_buffer(compressed, into).map_err(codec_error)
             }
         }
     }
 }
 
-fn undone(error: impl std::fmt::Display) -> QueryError {
+fn codec_error(error: impl std::fmt::Display) -> QueryError {
     QueryError::Damaged(error.to_string())
 }

@@ -10,7 +10,7 @@ pub(super) struct Selection {
     /// Those that are left; all of them before the first choice.
     chosen: Option<Vec<u32>>,
     /// A list to be used again.
-    spare: Vec<u32>,
+    recycled: Vec<u32>,
 }
 
 impl Selection {
@@ -18,7 +18,7 @@ impl Selection {
     pub fn reset(&mut self, rows: usize) {
         self.all = rows;
         if let Some(chosen) = self.chosen.take() {
-            self.spare = chosen;
+            self.recycled = chosen;
         }
     }
 
@@ -32,19 +32,19 @@ impl Selection {
         self.chosen.as_deref()
     }
 
-    /// Keeps rows for whose code `holds` is true.
-    pub fn keep_coded(&mut self, codes: &[u32], holds: &[bool]) {
-        let is_kept = |row: u32| holds[codes[row as usize] as usize];
+    /// Keeps rows whose dictionary index `holds` is true for.
+    pub fn keep_by_index(&mut self, indices: &[u32], holds: &[bool]) {
+        let is_kept = |row: u32| holds[indices[row as usize] as usize];
         match &mut self.chosen {
             None => {
-                let mut rows = std::mem::take(&mut self.spare);
-                rows.resize(rows.len().max(codes.len()), 0);
+                let mut rows = std::mem::take(&mut self.recycled);
+                rows.resize(rows.len().max(indices.len()), 0);
                 let mut kept = 0;
-                for (row, code) in codes.iter().enumerate() {
+                for (row, index) in indices.iter().enumerate() {
                     rows[kept] = row as u32;
-                    kept += usize::from(holds[*code as usize]);
+                    kept += usize::from(holds[*index as usize]);
                 }
-                self.choose(rows, kept);
+                self.set(rows, kept);
             }
             Some(rows) => keep(rows, |_, row| is_kept(row)),
         }
@@ -56,30 +56,30 @@ impl Selection {
         match &mut self.chosen {
             None if holds.true_count() == self.all => {}
             None => {
-                let mut rows = std::mem::take(&mut self.spare);
+                let mut rows = std::mem::take(&mut self.recycled);
                 rows.clear();
                 match holds.nulls() {
                     None => rows.extend(holds.values().set_indices_u32()),
                     Some(_) => rows.extend((0..self.all as u32).filter(|row| is_kept(*row as usize))),
                 }
                 let kept = rows.len();
-                self.choose(rows, kept);
+                self.set(rows, kept);
             }
             Some(rows) => keep(rows, |at, _| is_kept(at)),
         }
     }
 
-    fn choose(&mut self, mut rows: Vec<u32>, kept: usize) {
+    fn set(&mut self, mut rows: Vec<u32>, kept: usize) {
         rows.truncate(kept);
         if kept == self.all {
-            self.spare = rows;
+            self.recycled = rows;
         } else {
             self.chosen = Some(rows);
         }
     }
 }
 
-/// Keeps entries by their place and value, without a branch for each.
+/// Keeps entries by their position and value, without a branch for each.
 fn keep(rows: &mut Vec<u32>, is_kept: impl Fn(usize, u32) -> bool) {
     let mut kept = 0;
     for at in 0..rows.len() {

@@ -15,17 +15,17 @@ use crate::error::QueryError;
 
 /// How a value is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(super) enum StoredType {
     Int32,
     Int64,
     /// 32 bits of a decimal, which is read as 64.
     Int32OfDecimal,
     Float,
     Double,
-    Text,
+    Strings,
 }
 
-impl Stored {
+impl StoredType {
     /// How values of `read_as` are stored in a column of type `physical`; `None` where the library alone reads them.
     pub fn of(physical: Physical, read_as: &DataType) -> Option<Self> {
         Some(match (physical, read_as) {
@@ -39,37 +39,37 @@ impl Stored {
             ) => Self::Int64,
             (Physical::FLOAT, DataType::Float32) => Self::Float,
             (Physical::DOUBLE, DataType::Float64) => Self::Double,
-            (Physical::BYTE_ARRAY, DataType::Dictionary(..)) => Self::Text,
+            (Physical::BYTE_ARRAY, DataType::Dictionary(..)) => Self::Strings,
             _ => return None,
         })
     }
 }
 
-/// Values by their place.
+/// Decoded values, by index.
 #[derive(Debug)]
-pub(super) enum Table {
+pub(super) enum PageValues {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
     Decimal(Vec<i64>),
     Float(Vec<f32>),
     Double(Vec<f64>),
-    Text(Arc<StringArray>),
+    Strings(Arc<StringArray>),
 }
 
 fn damaged(why: &str) -> QueryError {
     QueryError::Damaged(why.to_owned())
 }
 
-impl Table {
-    /// A table for values that are stored so.
-    pub fn empty(stored: Stored) -> Self {
+impl PageValues {
+    /// No values yet, of a column that is stored so.
+    pub fn empty(stored: StoredType) -> Self {
         match stored {
-            Stored::Int32 => Self::Int32(Vec::new()),
-            Stored::Int64 => Self::Int64(Vec::new()),
-            Stored::Int32OfDecimal => Self::Decimal(Vec::new()),
-            Stored::Float => Self::Float(Vec::new()),
-            Stored::Double => Self::Double(Vec::new()),
-            Stored::Text => Self::Text(Arc::new(StringArray::new_null(0))),
+            StoredType::Int32 => Self::Int32(Vec::new()),
+            StoredType::Int64 => Self::Int64(Vec::new()),
+            StoredType::Int32OfDecimal => Self::Decimal(Vec::new()),
+            StoredType::Float => Self::Float(Vec::new()),
+            StoredType::Double => Self::Double(Vec::new()),
+            StoredType::Strings => Self::Strings(Arc::new(StringArray::new_null(0))),
         }
     }
 
@@ -81,7 +81,7 @@ impl Table {
             Self::Decimal(values) => numbers(values, bytes, |bytes| i64::from(i32::from_le_bytes(bytes))),
             Self::Float(values) => numbers(values, bytes, f32::from_le_bytes),
             Self::Double(values) => numbers(values, bytes, f64::from_le_bytes),
-            Self::Text(values) => {
+            Self::Strings(values) => {
                 *values = Arc::new(strings(bytes)?);
                 (values.len(), true)
             }
@@ -99,7 +99,7 @@ impl Table {
             Self::Int64(values) | Self::Decimal(values) => values.len(),
             Self::Float(values) => values.len(),
             Self::Double(values) => values.len(),
-            Self::Text(values) => values.len(),
+            Self::Strings(values) => values.len(),
         }
     }
 
@@ -110,7 +110,7 @@ impl Table {
             Self::Int64(values) | Self::Decimal(values) => values,
             Self::Float(values) => values,
             Self::Double(values) => values,
-            Self::Text(_) => return None,
+            Self::Strings(_) => return None,
         };
         values.downcast_ref::<Vec<N>>().map(Vec::as_slice)
     }
@@ -118,7 +118,7 @@ impl Table {
     /// The values as an array of `data_type`.
     pub fn array(&self, data_type: &DataType) -> ArrayRef {
         match self {
-            Self::Text(values) => Arc::clone(values) as ArrayRef,
+            Self::Strings(values) => Arc::clone(values) as ArrayRef,
             Self::Float(values) => Arc::new(Float32Array::from(values.clone())),
             Self::Double(values) => Arc::new(Float64Array::from(values.clone())),
             Self::Int32(values) if *data_type == DataType::Date32 => {

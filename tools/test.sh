@@ -40,13 +40,21 @@ ahead() {
 # What is fetched rather than computed comes while others compile: Python's tools, then the tree that guests boot from.
 fetch() {
     python_environment
+    touch "$logs/fetched"
     tests/vm/build.sh --can && nice tests/vm/build.sh
 }
 
-# The fuzzers' program is built while tests wait for states. Its stage waits for cargo's lock, and builds what is left.
-build_fuzzers() {
+# What later stages need is built while tests wait for states. Those stages wait for it, and build what is left.
+build_ahead() {
     renice -n 19 -p "$BASHPID"
     fuzz_build
+    wait_for_python && python_install
+}
+
+# Python's tools come by what is fetched ahead.
+wait_for_python() {
+    until [ -e "$logs/fetched" ]; do sleep 1; done
+    python_environment
 }
 
 # fails NAME [LINES]: shows the end of its log, and keeps the lines that name what failed: they are the run's last too, as a page of
@@ -195,13 +203,14 @@ ahead fetched fetch
 fetching=$!
 check lint tools/lint.sh
 check packaging tools/dist/check.sh
-ahead fuzz-build-ahead build_fuzzers
+ahead build-ahead build_ahead
+building=$!
 cargo_tests tests cargo test --workspace --no-fail-fast
 # Without features: another build of the public crate than that of the workspace.
 cargo_tests features cargo test -p byway-features --features alone --test left_out
 cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue -p byway-tdm-engine --release --lib --no-fail-fast --target-dir target/loom
 fuzz
-wait "$fetching"
+wait "$fetching" "$building"
 python_module
 site
 guests

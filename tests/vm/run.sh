@@ -82,10 +82,10 @@ build_programs() {
     programs=$PWD/target/vm/programs-$profile
     local flags=() built
     [ "$profile" = release ] && flags=(--release)
-    # Of the whole workspace, so that what its tests have built is not built again.
-    $cargo build -q "${flags[@]}" --workspace --bin byway || return 1
+    # As programs of the workspace's tests, so that what those have built is not built again: a build of the command alone enables
+    # fewer features of its dependencies. `names` is a test of the command, which is built with it.
+    built=$($cargo test -q "${flags[@]}" --workspace --test node --test region --test names --no-run --message-format=json) || return 1
     $cargo build -q "${flags[@]}" -p byway-tdm-interpose || return 1
-    built=$($cargo test -q "${flags[@]}" --workspace --test node --test region --no-run --message-format=json) || return 1
     mkdir -p "$programs"
     program "target/$profile/byway" byway
     program "target/$profile/libbyway_tdm.so" libbyway_tdm.so

@@ -34,8 +34,11 @@ pub struct KvCdw11 {
     pub must_not_exist: bool,
     /// Store: do not compress.
     pub no_compression: bool,
-    #[bits(21)]
+    #[bits(5)]
     __: u32,
+    /// Retrieve and List: most bytes of the result that may stand behind the completion
+    /// ([inline reads](crate::vendor::INLINE_RESULT)); reserved by the standard.
+    pub inline_max_bytes: u16,
 }
 
 /// Entries of a List buffer, and its count, are padded to this.

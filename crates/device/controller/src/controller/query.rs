@@ -117,7 +117,7 @@ impl Controller {
             execution.send(arrived.command, buffer_bytes.into(), &part.bytes)
         })?;
         subsystem.queries()?.take(id, &part);
-        let ready_bytes = part.rest.ready_bytes.min(u64::from(u32::MAX >> 1)) as u32;
+        let ready_bytes = part.rest.ready_bytes.min(u64::from(u32::MAX >> 2)) as u32;
         let rest = ResultsAnswer::new().with_ready_bytes(ready_bytes).with_more(!part.is_last());
         Ok(Outcome::Done { dw0: part.bytes.len() as u32, dw1: rest.into_bits() })
     }

@@ -5,6 +5,7 @@
 //! enable it by feature [`FEATURE_METHODS`]. Opcodes that carry payload in the command itself have 00b in their
 //! low two bits, so that no layer in between expects a data pointer.
 
+mod inline_read;
 mod log;
 mod many_keys;
 mod piggyback;
@@ -16,6 +17,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::base::feature::FeatureId;
 
+pub use inline_read::{
+    INLINE_RESULT, RESULT_ENTRY_BYTES, ResultsCdw11, has_inline_result, inline_result_bytes,
+    inline_result_max_bytes, result_bytes, result_entries, result_entry, set_inline_result_max_bytes,
+};
 pub use log::{
     Counter, ErrorText, LOG_ERROR_TEXTS, LOG_LEDGER, LOG_STALLS, LedgerLog, LedgerRow, StallLog, StallRow,
     StallScope, name_field, name_text,
@@ -69,7 +74,9 @@ pub struct Methods {
     pub store_many: bool,
     /// Delete Range.
     pub delete_range: bool,
-    #[bits(20)]
+    /// Short results in the completion queue, behind their completions.
+    pub inline_read: bool,
+    #[bits(19)]
     __: u32,
 }
 
@@ -122,8 +129,10 @@ pub struct VendorArea {
     pub store_many_max_bytes: u32,
     /// Longest text of a Query in bytes, 0 where there are no queries.
     pub query_text_max_bytes: u32,
+    /// Longest result behind its completion in bytes.
+    pub inline_read_max_bytes: u32,
     /// Reserved.
-    pub reserved: [u8; 916],
+    pub reserved: [u8; 912],
 }
 
 assert_size! { VendorArea = 1024; }

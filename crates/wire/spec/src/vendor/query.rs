@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|---|
 //! | Query, keys and values | key | text bytes | [`QueryCdw11`] | 0 | text to the device |
 //! | Query, blocks | first block; bytes of the object | text bytes | [`QueryCdw11`] | 0 | text to the device |
-//! | Query Results | 0 | buffer bytes | query | bytes taken so far | result from the device |
+//! | Query Results | 0 | buffer bytes | [`ResultsCdw11`](super::ResultsCdw11) | bytes taken so far | result from the device |
 //! | Query Wait | 0 | 0 | query | 0 | none |
 //! | Query End | 0 | 0 | query | 0 | none |
 //!
@@ -89,8 +89,10 @@ pub struct QueryAnswer {
 #[derive(PartialEq, Eq)]
 pub struct ResultsAnswer {
     /// Bytes that are there behind those given.
-    #[bits(31)]
+    #[bits(30)]
     pub ready_bytes: u32,
+    /// The bytes given stand behind this completion: [`INLINE_RESULT`](super::INLINE_RESULT).
+    pub is_inline: bool,
     /// The result goes on. Otherwise the query is forgotten.
     pub more: bool,
 }

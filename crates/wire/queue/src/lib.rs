@@ -44,7 +44,7 @@ pub use completion::{CompletionConsumer, CompletionProducer, CompletionSlot};
 pub use doorbell::{DoorbellIndex, Doorbells, SharedDoorbells};
 pub use grants::{Grant, Grants};
 pub use memory::{EntryMemory, SlotMemory};
-pub use permit::{CompletionPermit, SlotPermit};
+pub use permit::{CompletionPermit, ResultPermit, SlotPermit};
 pub use readers::{MAX_READERS, Reading};
 pub use ring::{BadDoorbell, BadSize, Ring, Run};
 pub use run_lock::RunLock;

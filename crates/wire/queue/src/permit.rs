@@ -101,3 +101,23 @@ impl CompletionPermit {
         Self(())
     }
 }
+
+/// Entries of a completion queue, reserved for a result that stands behind the completion of its command.
+#[must_use = "entries that are neither posted nor given back stay reserved for ever"]
+#[derive(Debug)]
+pub struct ResultPermit {
+    pub(crate) entries: u32,
+}
+
+impl ResultPermit {
+    #[inline]
+    pub(crate) fn grant(entries: u32) -> Self {
+        Self { entries }
+    }
+
+    /// Entries reserved.
+    #[inline]
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+}

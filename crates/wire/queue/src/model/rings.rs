@@ -155,3 +155,80 @@ fn commands_and_completions_pass_intact_around_the_smallest_ring() {
 fn commands_and_completions_pass_intact_with_two_in_flight() {
     bounded(3).check(|| round_trips(3, 2, 4));
 }
+
+/// A device that completes each command with the command's content, and behind it a result of `behind` entries that hold it too.
+fn complete_with_result(device: &mut Device, behind: u32, size: u32) -> u32 {
+    device.submissions.set_tail(device.doorbells.load(TAIL)).expect("a host that follows the rules");
+    device.completions.set_head(device.doorbells.load(HEAD)).expect("a host that follows the rules");
+    let Some(slot) = device.submissions.front() else { return 0 };
+    let Some(permit) = device.completions.permit() else { return 0 };
+    let content = device.rings.read_slot(slot);
+    device.submissions.skip(1);
+    let waiting = device.submissions.available();
+    match device.completions.permit_result(behind, waiting) {
+        Some(result) => {
+            let first = device.completions.post_with_result(permit, result);
+            (1..=behind).for_each(|distance| device.rings.store_entry(first.behind(distance, size), content));
+            device.rings.store_entry(first, content | WITH_RESULT);
+        }
+        None => {
+            let posted = device.completions.post(permit);
+            device.rings.store_entry(posted, content);
+        }
+    }
+    1
+}
+
+/// Marks a completion with a result behind it.
+const WITH_RESULT: u32 = 1 << 31;
+
+fn content(entry: [u8; ENTRY_BYTES]) -> u32 {
+    u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]])
+}
+
+/// Sends one command after the other; a completion that the host sees has all of its result behind it, around the end of the ring too.
+fn results_behind_completions(size: u32, behind: u32, commands: u32) {
+    let rings = Arc::new(Rings::new(size));
+    let doorbells = Arc::new(Doorbells::new(1));
+    let mut device = Device {
+        rings: rings.clone(),
+        doorbells: doorbells.clone(),
+        submissions: SubmissionConsumer::new(size).expect("a size"),
+        completions: CompletionProducer::new(size).expect("a size"),
+    };
+    let running = thread::spawn(move || {
+        let mut left = commands;
+        while left > 0 {
+            let answered = complete_with_result(&mut device, behind, size);
+            left -= answered;
+            if answered == 0 {
+                thread::yield_now();
+            }
+        }
+    });
+    let mut submissions = SubmissionProducer::new(size, rings.clone()).expect("a size");
+    let mut completions = CompletionConsumer::new(size, rings).expect("a size");
+    for command in 1..=commands {
+        submit(&mut submissions, &doorbells, command);
+        let done = loop {
+            match completions.peek() {
+                Some(entry) => break content(entry),
+                None => thread::yield_now(),
+            }
+        };
+        assert_eq!(done, command | WITH_RESULT, "there is room for each result");
+        for distance in 1..=behind {
+            let entry = completions.peek_behind(distance).expect("a result is there before its completion");
+            assert_eq!(content(entry), command);
+        }
+        completions.advance(1 + behind);
+        submissions.freed_to((command % size) as u16).expect("a head that was reached");
+        doorbells.store(HEAD, completions.head().into());
+    }
+    running.join().expect("a device that ends");
+}
+
+#[test]
+fn results_are_there_when_their_completions_are_seen() {
+    bounded(3).check(|| results_behind_completions(4, 2, 3));
+}

@@ -1,11 +1,13 @@
 //! The cost of a transaction, or of a whole put, on the link.
 
+mod get;
 mod put;
 
 use std::ops::{Add, AddAssign, Mul};
 
 use serde::Serialize;
 
+pub use get::{GetCost, RESULT_ENTRIES_MAX, ReadMethod, inline_read_max_bytes, of_get};
 pub use put::{Goal, PutCost, admits, cheapest, of_put};
 
 /// The cost of one transaction, or of a sum of them, in bytes.

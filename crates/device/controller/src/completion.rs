@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 
 use byway_spec::Completion;
 
+use crate::inline_result::KeptResult;
 use crate::port::Port;
 use crate::queue::{QueueSet, Queues};
 use crate::register::Registers;
@@ -37,6 +38,8 @@ pub(crate) struct Due {
     sequence: u64,
     pub ticket: Ticket,
     pub entry: Completion,
+    /// The result that stands behind it, if one does.
+    pub result: Option<KeptResult>,
 }
 
 impl PartialEq for Due {
@@ -97,9 +100,15 @@ impl Completions {
     }
 
     /// Keeps a completion until `due_ps`.
-    pub fn push(&mut self, due_ps: u64, ticket: Ticket, entry: Completion) {
+    pub fn push(&mut self, due_ps: u64, ticket: Ticket, entry: Completion, result: Option<KeptResult>) {
         self.sequence += 1;
-        self.due.push(Reverse(Due { due_ps, sequence: self.sequence, ticket, entry }));
+        self.due.push(Reverse(Due { due_ps, sequence: self.sequence, ticket, entry, result }));
+    }
+
+    /// Entries that waiting completions of queue `cqid` take, with the results behind them.
+    pub fn entries_of(&self, cqid: u16) -> u32 {
+        let its = self.due.iter().filter(|Reverse(due)| due.ticket.cqid == cqid);
+        its.map(|Reverse(due)| 1 + due.result.as_ref().map_or(0, |result| result.permit.entries())).sum()
     }
 
     /// Takes the waiting completions of submission queue `sqid`, in the order they are due.
@@ -113,11 +122,11 @@ impl Completions {
 
     /// Takes the earliest completion, if it is due by `now_ps`.
     #[inline]
-    pub fn pop_due(&mut self, now_ps: u64) -> Option<(Ticket, Completion)> {
+    pub fn pop_due(&mut self, now_ps: u64) -> Option<Due> {
         if self.next_due_ps()? > now_ps {
             return None;
         }
-        self.due.pop().map(|Reverse(due)| (due.ticket, due.entry))
+        self.due.pop().map(|Reverse(due)| due)
     }
 
     /// A completion was written to queue `cqid`.

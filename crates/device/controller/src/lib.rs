@@ -26,6 +26,7 @@ mod fast_path;
 mod fused;
 mod group_commit;
 mod id;
+mod inline_result;
 mod limits;
 mod lookup_hints;
 mod namespace;

@@ -1,5 +1,6 @@
 //! Identify (Base 2.1, section 5.1.13): which structure is asked for, lists, and the controller itself.
 
+use byway_link::cost::inline_read_max_bytes;
 use byway_spec::base::ana::CMIC_ANA;
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
@@ -210,6 +211,7 @@ fn identify_fabric(data: &mut wire::Controller) {
     // Disconnect.
     data.ofcs = 1;
     data.vendor.methods = FABRIC_METHODS;
+    data.vendor.inline_read_max_bytes = 0;
     data.vendor.cxl_windows = 0;
     data.vendor.device_memory_bytes = 0;
 }
@@ -231,6 +233,7 @@ fn vendor_area(subsystem: &Subsystem, byte_region_bytes: u64) -> VendorArea {
         retrieve_many_max: RETRIEVE_MANY_MAX as u32,
         store_many_max_bytes: subsystem.store_many_max_bytes(),
         query_text_max_bytes: subsystem.query_text_max_bytes(),
+        inline_read_max_bytes: inline_read_max_bytes(subsystem.profile()),
         device_memory_bytes: windows.window_bytes * u64::from(windows.count),
         cxl_window_bytes: windows.window_bytes,
         cxl_windows: windows.count,

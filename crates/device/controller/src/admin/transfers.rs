@@ -16,7 +16,8 @@ pub(super) const ANNOUNCED: Methods = Methods::new()
     .with_scan(true)
     .with_retrieve_many(true)
     .with_store_many(true)
-    .with_delete_range(true);
+    .with_delete_range(true)
+    .with_inline_read(true);
 
 /// Methods of controllers over fabrics, where values go in capsules.
 pub(super) const FABRIC_METHODS: Methods = Methods::new()
@@ -35,6 +36,12 @@ impl EnabledTransfers {
     #[inline]
     pub fn inline(self) -> bool {
         self.0.inline()
+    }
+
+    /// Whether results may stand in completion queues, behind their completions.
+    #[inline]
+    pub fn inline_read(self) -> bool {
+        self.0.inline_read()
     }
 
     /// Whether commands of `method` may be sent.

@@ -80,6 +80,7 @@ impl Controller {
             piggyback_max_bytes: subsystem.profile().limits.piggyback_max_bytes as usize,
             whole_page_prp: self.habits.whole_page_prp,
             chunk_burst: self.habits.chunk_burst,
+            result_max_bytes: if self.admin.transfers().inline_read() { self.result_max_bytes } else { 0 },
             coalesce_interrupts: self.habits.coalesce_interrupts,
             vector: vector.filter(|vector| !self.registers.is_masked(*vector)),
         }

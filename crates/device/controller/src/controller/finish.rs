@@ -1,14 +1,17 @@
 //! From a command's result to its completion and interrupt.
 
+use byway_dma::DmaFault;
 use byway_link::{Class, Work};
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
 use super::Controller;
+use crate::completion::Due;
 use crate::counting::{Executed, Typed};
 use crate::error::CommandError;
 use crate::fused::FusedCommand;
 use crate::group_commit::Uncommitted;
+use crate::inline_result::KeptResult;
 use crate::outcome::Outcome;
 use crate::port::{CapsuleData, Port};
 use crate::subsystem::Subsystem;
@@ -99,7 +102,7 @@ impl Controller {
     #[inline]
     pub(super) fn deliver(&mut self, port: &mut Port<'_>, ticket: Ticket, entry: Completion, due_ps: u64) {
         if port.meter.is_timing() {
-            self.completions.push(due_ps, ticket, entry);
+            self.completions.push(due_ps, ticket, entry, None);
         } else {
             self.post(port, ticket, entry);
         }
@@ -115,8 +118,8 @@ impl Controller {
 
     #[inline(never)]
     fn post_waiting(&mut self, port: &mut Port<'_>, now_ps: u64) {
-        while let Some((ticket, entry)) = self.completions.pop_due(now_ps) {
-            self.post(port, ticket, entry);
+        while let Some(due) = self.completions.pop_due(now_ps) {
+            self.post_kept(port, due);
             self.announce_each(port, now_ps);
         }
     }
@@ -124,7 +127,17 @@ impl Controller {
     /// Posts the waiting completions of submission queue `sqid` at once: the queue is being deleted.
     pub(super) fn post_all_of(&mut self, port: &mut Port<'_>, sqid: u16) {
         for due in self.completions.take_queue(sqid) {
-            self.post(port, due.ticket, due.entry);
+            self.post_kept(port, due);
+        }
+    }
+
+    /// Posts a completion that has waited for its time.
+    fn post_kept(&mut self, port: &mut Port<'_>, due: Due) {
+        match due.result {
+            None => self.post(port, due.ticket, due.entry),
+            Some(KeptResult { permit, bytes }) => {
+                self.post_with_result(port, due.ticket, due.entry, (permit, &bytes));
+            }
         }
     }
 
@@ -136,7 +149,13 @@ impl Controller {
             return self.queues.post_to_owner(ticket);
         }
         let cqid = ticket.cqid;
-        match self.queues.post(port, ticket, entry) {
+        let posted = self.queues.post(port, ticket, entry);
+        self.note_posted(cqid, posted);
+    }
+
+    #[inline]
+    pub(super) fn note_posted(&mut self, cqid: u16, posted: Result<bool, DmaFault>) {
+        match posted {
             Ok(true) => self.completions.note_posted(cqid),
             Ok(false) => {}
             // The host has unmapped the completion queue: no interrupt could say anything.
@@ -169,7 +188,8 @@ impl Controller {
         inline_bytes: Option<usize>,
         (result, changes): (&Answer, bool),
     ) {
-        let moved = || port.capsule.as_ref().map_or(self.room.mapped.len_bytes, CapsuleData::moved_bytes);
+        let ring_bytes = || self.room.mapped.len_bytes + self.room.result.len_bytes();
+        let moved = || port.capsule.as_ref().map_or_else(ring_bytes, CapsuleData::moved_bytes);
         let bytes = match result {
             // The engine has not read it yet.
             Ok(Outcome::External(at)) if at.reply.data_bytes > 0 => at.reply.data_bytes as usize,

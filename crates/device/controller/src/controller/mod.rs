@@ -13,6 +13,7 @@ mod doorbells;
 mod external;
 mod finish;
 mod fused;
+mod inline_result;
 mod io;
 mod programs;
 mod query;
@@ -21,6 +22,7 @@ mod sync;
 mod vendor;
 
 use byway_link::Habits;
+use byway_link::cost::inline_read_max_bytes;
 use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::base::register::{Cc, Csts};
 use tracing::{debug, info, warn};
@@ -61,6 +63,8 @@ pub struct Controller {
     room: Room,
     /// Inline payload of the current command; its length is the longest allowed.
     inline: Vec<u8>,
+    /// Longest result behind its completion in bytes.
+    result_max_bytes: usize,
     habits: Habits,
     /// Doorbells in host memory are read by polling, so no event indexes are left.
     polls_doorbell_buffers: bool,
@@ -85,7 +89,9 @@ impl Controller {
     /// A controller as after power-on.
     pub fn new(id: ControllerId, subsystem: &mut Subsystem, cmb: CmbRegisters) -> Self {
         let inline = vec![0; subsystem.profile().limits.inline_max_bytes as usize];
-        Self { inline, ..Self::with_queues(id, subsystem, cmb, usize::from(MAX_IO_QUEUES) + 1) }
+        let result_max_bytes = inline_read_max_bytes(subsystem.profile()) as usize;
+        let queues = usize::from(MAX_IO_QUEUES) + 1;
+        Self { inline, result_max_bytes, ..Self::with_queues(id, subsystem, cmb, queues) }
     }
 
     /// A controller with room for `queues` queue pairs and no inline payloads.
@@ -105,6 +111,7 @@ impl Controller {
             plans: Plans::default(),
             room: Room::default(),
             inline: Vec::new(),
+            result_max_bytes: 0,
             habits,
             polls_doorbell_buffers: false,
             capsules: None,

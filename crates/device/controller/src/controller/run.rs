@@ -88,6 +88,7 @@ impl Controller {
         }
         port.meter.begin(now_ps);
         self.room.is_prefetched = self.prefetch(subsystem, port, qid);
+        self.room.result.close();
         let mut command = Command::default();
         let mut context = FetchContext {
             doorbells,
@@ -109,12 +110,18 @@ impl Controller {
                     ticket = not_deferred;
                     self.execute_admin(subsystem, port, doorbells, &command)
                 } else {
+                    self.open_result(subsystem, doorbells, &ticket, &command);
                     self.execute_fetched(subsystem, port, qid, &command, inline_bytes)
                 };
                 let changes = subsystem.syncs_completions() && opcode::changes(qid == 0, command.opcode());
                 let typed = Typed::of(qid, &command);
                 self.count(subsystem, port, typed, inline_bytes, (&result, changes));
-                self.finish(port, ticket, result, changes);
+                match result {
+                    Ok(Outcome::Done { dw0, dw1 }) if self.room.result.len_bytes() > 0 => {
+                        self.complete_with_result(port, ticket, dw0, dw1);
+                    }
+                    result => self.finish(port, ticket, result, changes),
+                }
                 self.announce_each(port, now_ps);
             }
         }

@@ -1,9 +1,10 @@
 //! Executing and completing gathered commands.
 
-use byway_dma::HostMemory;
+use byway_dma::{DmaFault, HostMemory};
 use byway_flash::{Flash, StallCause};
 use byway_kv::{Key, PREFETCH_GROUP};
 use byway_link::Class;
+use byway_queue::CompletionPermit;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
@@ -100,7 +101,9 @@ impl DelegatedQueue {
     pub fn complete(&mut self, port: &mut Port<'_>) {
         let mut gathered = std::mem::take(&mut self.gathered);
         for (at, Gathering { ticket, work, result, .. }) in gathered.drain(..).enumerate() {
+            let behind = self.result_behind(at, &work, &result);
             let result = match (work.what, result) {
+                (What::Get, Ok(value_bytes)) if behind.is_some() => Ok(value_bytes),
                 (What::Get, Ok(value_bytes)) => self.send(port, at, work.value, value_bytes),
                 (What::GetMany, Ok(values)) => self.send_many(port).map(|()| values),
                 (What::Read, Ok(_)) => self.send(port, at, work.value, work.value.len as u32).map(|_| 0),
@@ -110,14 +113,15 @@ impl DelegatedQueue {
                 Ok(dw0) => (Status::SUCCESS, dw0),
                 Err(error) => (self.note_error(ticket.cid, &error), error.dw0),
             };
-            port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
-            let place = self.cq.ring.post(ticket.permit);
             let head = self.sq.ring.head();
             self.sq.reported_head = head;
             let entry = Completion::new(self.qid, head, ticket.cid, status).with_result(dw0.into());
-            let entry = entry.with_phase(place.phase).to_bytes();
+            let stored = match behind {
+                None => self.post(port, ticket.permit, entry),
+                Some(result) => self.post_with_result(port, ticket.permit, entry, result),
+            };
             // The host may have unmapped the completion queue: then no interrupt could say anything.
-            let is_stored = port.memory.store_completion(self.cq.slot(place.index), &entry).is_ok();
+            let is_stored = stored.is_ok();
             self.broken |= !is_stored;
             self.unannounced |= is_stored;
             if !self.habits.coalesce_interrupts {
@@ -126,9 +130,22 @@ impl DelegatedQueue {
         }
         // Keeps the vector's capacity.
         self.gathered = gathered;
-        self.payload_end = 0;
+        (self.payload_end, self.result_entries) = (0, 0);
         self.many.is_gathered = false;
         self.announce(port);
+    }
+
+    #[inline]
+    fn post(
+        &mut self,
+        port: &mut Port<'_>,
+        permit: CompletionPermit,
+        entry: Completion,
+    ) -> Result<(), DmaFault> {
+        port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
+        let place = self.cq.ring.post(permit);
+        let entry = entry.with_phase(place.phase).to_bytes();
+        port.memory.store_completion(self.cq.slot(place.index), &entry)
     }
 
     /// Moves what was read to the host's buffer of the command gathered at `at`.

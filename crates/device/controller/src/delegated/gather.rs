@@ -11,6 +11,7 @@ use super::{
     BLOCKS_MAX_BYTES, DELEGATED_COMMANDS, DelegatedQueue, Gathering, ManyLookup, PAYLOAD_MAX_BYTES, Place,
     ROOM_BYTES, What, Work,
 };
+use crate::admin::BufferedPair;
 use crate::counting::Counted;
 use crate::data_pointer;
 use crate::error::CommandError;
@@ -49,7 +50,7 @@ impl DelegatedQueue {
                 self.cq.blocked.set();
                 return Gathered::All;
             };
-            if let Err((permit, why)) = self.gather_one(port, permit) {
+            if let Err((permit, why)) = self.gather_one(port, doorbells, permit) {
                 self.cq.ring.give_back(permit);
                 return why;
             }
@@ -74,16 +75,20 @@ impl DelegatedQueue {
     /// The right to post one completion.
     #[inline]
     fn permit(&mut self, port: &mut Port<'_>, doorbells: &Doorbells) -> Option<CompletionPermit> {
-        let index = DoorbellIndex::completion(self.qid);
-        let Self { cq, buffered, .. } = self;
-        cq.permit(|| match buffered {
-            None => Some(doorbells.load(index)),
-            Some(buffered) => {
-                let head = buffered.load(port, index).ok()?;
-                buffered.take(index, head);
-                Some(head)
-            }
-        })
+        let Self { qid, cq, buffered, .. } = self;
+        cq.permit(|| load_head(port, doorbells, *qid, buffered))
+    }
+
+    /// Reads the host's head again, if there are too few entries known to be free for the results of gathered commands.
+    #[inline]
+    fn look_for_room(&mut self, port: &mut Port<'_>, doorbells: &Doorbells, command: &Command) {
+        let max_bytes = vendor::inline_result_max_bytes(command).min(self.habits.result_max_bytes);
+        if max_bytes > 0 {
+            let Self { qid, sq, cq, buffered, result_entries, .. } = self;
+            *result_entries += vendor::result_entries(max_bytes) as u32;
+            let head = || load_head(port, doorbells, *qid, buffered);
+            cq.room_for_result(*result_entries, sq.ring.available(), head);
+        }
     }
 
     /// Fetches the command at the head, or leaves it there.
@@ -91,6 +96,7 @@ impl DelegatedQueue {
     fn gather_one(
         &mut self,
         port: &mut Port<'_>,
+        doorbells: &Doorbells,
         permit: CompletionPermit,
     ) -> Result<(), (CompletionPermit, Gathered)> {
         let inline = self.habits.transfers.inline();
@@ -124,6 +130,7 @@ impl DelegatedQueue {
             }
         }
         self.sq.ring.skip(1 + slots);
+        self.look_for_room(port, doorbells, command);
         let ticket = Ticket { sqid: self.qid, cid: command.cid(), cqid: self.qid, permit };
         let inline_bytes = (slots > 0).then_some(command.sgl1().length_bytes as usize);
         let (work, result) = match self.prepare(port, command, inline_bytes) {
@@ -353,4 +360,18 @@ impl DelegatedQueue {
         self.payload_end += len.next_multiple_of(COMMAND_BYTES);
         Place { at, len }
     }
+}
+
+/// The host's head of completion queue `qid`: from its register, or from host memory, where doorbells are.
+fn load_head(
+    port: &mut Port<'_>,
+    doorbells: &Doorbells,
+    qid: u16,
+    buffered: &mut Option<BufferedPair>,
+) -> Option<u32> {
+    let index = DoorbellIndex::completion(qid);
+    let Some(buffered) = buffered else { return Some(doorbells.load(index)) };
+    let head = buffered.load(port, index).ok()?;
+    buffered.take(index, head);
+    Some(head)
 }

@@ -8,6 +8,7 @@
 
 mod execute;
 mod gather;
+mod inline_result;
 mod leases;
 mod shared;
 mod unlocked;
@@ -67,6 +68,8 @@ pub(crate) struct DelegatedHabits {
     pub piggyback_max_bytes: usize,
     pub whole_page_prp: bool,
     pub chunk_burst: bool,
+    /// Longest result behind its completion in bytes; 0 where the host enabled none.
+    pub result_max_bytes: usize,
     pub coalesce_interrupts: bool,
     pub vector: Option<u16>,
 }
@@ -104,6 +107,8 @@ pub struct DelegatedQueue {
     payloads: Vec<u8>,
     payload_end: usize,
     many: ManyLookup,
+    /// Entries that the results of gathered commands may take behind their completions.
+    result_entries: u32,
     room: Room,
     errors: Vec<Noted>,
     unannounced: bool,
@@ -231,6 +236,7 @@ impl DelegatedQueue {
             payloads: Vec::new(),
             payload_end: 0,
             many: ManyLookup::default(),
+            result_entries: 0,
             room: Room::default(),
             errors: Vec::new(),
             unannounced: false,

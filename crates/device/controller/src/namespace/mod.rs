@@ -19,6 +19,7 @@ use zerocopy::IntoBytes;
 use crate::data_pointer;
 use crate::error::CommandError;
 use crate::id::ControllerId;
+use crate::inline_result::InlineResult;
 pub(crate) use crate::outcome::Outcome;
 use crate::payload::{HostData, Mapped, Stage};
 use crate::port::Port;
@@ -196,6 +197,8 @@ pub struct Room {
     pub bytes: Vec<u8>,
     /// The memory of its lookup was prefetched.
     pub is_prefetched: bool,
+    /// The command's result, if it is to stand behind the completion.
+    pub result: InlineResult,
 }
 
 /// Most working memory that a controller keeps between commands, in bytes: there may be thousands of controllers.
@@ -291,6 +294,10 @@ impl Execution<'_, '_> {
     /// A data pointer that does not name that many bytes the device may write.
     pub fn send(&mut self, command: &Command, asked_bytes: u64, bytes: &[u8]) -> Result<(), CommandError> {
         let Self { port, room, whole_pages, .. } = self;
+        if let Some(result) = room.result.take(bytes.len()) {
+            result.extend_from_slice(bytes);
+            return Ok(());
+        }
         let is_sgl = command.cdw0.psdt() == DataPointer::Sgl && port.capsule.is_none();
         let buffer_bytes = if is_sgl { asked_bytes as usize } else { bytes.len() };
         let data = data_pointer::map_buffer(

@@ -7,7 +7,7 @@ mod ring;
 mod set;
 
 use byway_dma::{BusAddr, DmaFault, HostMemory};
-use byway_queue::{BadSize, CompletionPermit, DoorbellIndex, Doorbells};
+use byway_queue::{BadSize, CompletionPermit, DoorbellIndex, Doorbells, ResultPermit};
 use byway_spec::{Completion, Status};
 
 use crate::port::Port;
@@ -330,6 +330,47 @@ impl Queues {
         let entry = entry.with_phase(place.phase);
         port.memory.store_completion(cq.slot(place.index), &entry.to_bytes())?;
         Ok(true)
+    }
+
+    /// Entries that the result of a command may take behind its completion, at most `wanted`. `head` reads the head of its queue.
+    pub fn room_for_result(
+        &mut self,
+        ticket: &Ticket,
+        wanted: u32,
+        head: impl FnOnce() -> Option<u32>,
+    ) -> u32 {
+        let waiting = self.announced_to(ticket);
+        self.completion_mut(ticket.cqid).map_or(0, |cq| cq.room_for_result(wanted, waiting, head))
+    }
+
+    /// Slots that were announced and not fetched of the submission queues that complete where a command does: as many commands at most.
+    fn announced_to(&self, ticket: &Ticket) -> u32 {
+        let is_alone = self.completion(ticket.cqid).is_some_and(|cq| cq.submission_queues == 1);
+        if is_alone {
+            return self.submission(ticket.sqid).map_or(0, |sq| sq.ring.available());
+        }
+        let its = self.submission.iter().flatten().filter(|sq| sq.cqid == ticket.cqid);
+        its.map(|sq| sq.ring.available()).sum()
+    }
+
+    /// Reserves the entries of a result behind the completion of a command, for which there is room.
+    pub fn permit_result(&mut self, ticket: &Ticket, entries: u32) -> Option<ResultPermit> {
+        self.completion_mut(ticket.cqid)?.ring.permit_result(entries, 0)
+    }
+
+    /// Writes a completion with the result behind it. `false` if the completion queue is gone.
+    ///
+    /// # Errors
+    /// The host has unmapped the queue.
+    pub fn post_with_result(
+        &mut self,
+        port: &Port<'_>,
+        ticket: Ticket,
+        entry: Completion,
+        (permit, bytes): (ResultPermit, &[u8]),
+    ) -> Result<bool, DmaFault> {
+        let Some(cq) = self.completion_mut(ticket.cqid) else { return Ok(false) };
+        cq.post_with_result(port, (ticket.permit, permit), entry, bytes).map(|()| true)
     }
 
     /// Takes the slot of a completion that the connection's owner takes: it is free again at once.

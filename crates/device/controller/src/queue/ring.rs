@@ -1,12 +1,15 @@
 //! One submission or completion queue: where its ring lies in host memory, and the state that belongs to it.
 
-use byway_dma::BusAddr;
-use byway_queue::{BadSize, CompletionPermit, CompletionProducer, SubmissionConsumer};
-use byway_spec::Command;
+use byway_dma::{BusAddr, DmaFault, HostMemory};
+use byway_link::{Class, Work};
+use byway_queue::{BadSize, CompletionPermit, CompletionProducer, ResultPermit, SubmissionConsumer};
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
+use byway_spec::vendor::{RESULT_ENTRY_BYTES, result_entry};
+use byway_spec::{Command, Completion};
 use byway_sys::time::monotonic_ns;
 
+use crate::port::Port;
 use crate::transfer::assembly::Assembly;
 
 /// A submission queue.
@@ -139,6 +142,9 @@ impl SubmissionQueue {
     }
 }
 
+/// Most entries of a result behind its completion.
+pub(crate) const RESULT_ENTRIES_MAX: usize = byway_link::cost::RESULT_ENTRIES_MAX as usize;
+
 /// Bus address of slot `index` of a submission queue at `base`.
 #[inline]
 pub(super) fn slot_at(base: BusAddr, index: u16) -> BusAddr {
@@ -202,6 +208,60 @@ impl CompletionQueue {
         // An invalid head frees nothing; it is reported when its doorbell is taken.
         self.ring.set_head(head()?).ok()?;
         self.ring.permit()
+    }
+
+    /// Entries that a result may take, of `wanted`, where `waiting` commands were announced that have no permit yet. If those are too
+    /// few, `head` reads the host's head again.
+    pub fn room_for_result(&mut self, wanted: u32, waiting: u32, head: impl FnOnce() -> Option<u32>) -> u32 {
+        if self.ring.room_for_result(waiting) < wanted
+            && let Some(head) = head()
+        {
+            // An invalid head frees nothing; it is reported when its doorbell is taken.
+            let _ = self.ring.set_head(head);
+        }
+        self.ring.room_for_result(waiting).min(wanted)
+    }
+
+    /// Meters a completion with a result behind it, which is posted after `before` other entries. Together they are one write on the
+    /// link, and two around the end of the ring: then the completion is in the second.
+    pub fn meter_with_result(&self, port: &mut Port<'_>, before: u32, bytes: usize, entries: u32) {
+        let until_end = self.ring.contiguous(self.ring.index_after(before), 1 + entries);
+        let entry_bytes = COMPLETION_BYTES as u64;
+        port.meter.work(Work::MemCopy { bytes: bytes as u32 });
+        port.meter.work(Work::Completion);
+        let behind_wrap = u64::from(1 + entries - until_end);
+        if behind_wrap > 0 {
+            port.meter.posted_write(Class::Completion, behind_wrap * entry_bytes);
+        }
+        port.meter.posted_write(Class::Completion, u64::from(until_end) * entry_bytes);
+    }
+
+    /// Writes a completion with the result behind it: the result first, and the completion's phase tag last.
+    ///
+    /// # Errors
+    /// The host has unmapped the queue.
+    pub fn post_with_result(
+        &mut self,
+        port: &Port<'_>,
+        (permit, result): (CompletionPermit, ResultPermit),
+        entry: Completion,
+        bytes: &[u8],
+    ) -> Result<(), DmaFault> {
+        let (size, entries) = (self.ring.size(), result.entries());
+        let first = self.ring.post_with_result(permit, result);
+        let mut written = [[0; COMPLETION_BYTES]; RESULT_ENTRIES_MAX];
+        let written = written.get_mut(..entries as usize).unwrap_or_default();
+        for ((distance, to), chunk) in (1..).zip(&mut *written).zip(bytes.chunks(RESULT_ENTRY_BYTES)) {
+            *to = result_entry(chunk, first.behind(distance, size).phase);
+        }
+        let start = first.behind(1, size).index;
+        let until_end = self.ring.contiguous(start, written.len() as u32) as usize;
+        let (before, after) = written.split_at(until_end);
+        port.memory.write(self.slot(start), before.as_flattened())?;
+        if !after.is_empty() {
+            port.memory.write(self.slot(0), after.as_flattened())?;
+        }
+        port.memory.store_completion(self.slot(first.index), &entry.with_phase(first.phase).to_bytes())
     }
 
     /// Bus address of slot `index`.

@@ -12,7 +12,9 @@ use byway_spec::base::register::{Cc, Register};
 use byway_spec::base::sgl::SglDescriptor;
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::NvmOpcode;
-use byway_spec::vendor::{ManyCdw10, ScanCdw11, VendorOpcode, pack_write};
+use byway_spec::vendor::{
+    ManyCdw10, ScanCdw11, VendorOpcode, inline_result_bytes, pack_write, set_inline_result_max_bytes,
+};
 use byway_spec::{Cdw0, Command, Completion, Status};
 use proptest::prelude::*;
 
@@ -61,6 +63,9 @@ fn blocks() -> impl Strategy<Value = Step> {
     })
 }
 
+/// Bytes of the buffer of an inline read.
+const INLINE_BUFFER_BYTES: usize = 100;
+
 /// What a host does.
 #[derive(Debug, Clone)]
 enum Step {
@@ -70,6 +75,8 @@ enum Step {
     Piggyback(u8, usize),
     Fragments(u8),
     Retrieve(u8, usize),
+    /// A Retrieve whose value may stand behind the completion, and most bytes of it there.
+    InlineRead(u8, u16),
     /// Keys, most bytes of each value, bytes of the buffer, and whether it is named by an SGL.
     RetrieveMany(Vec<u8>, u16, usize, bool),
     Delete(u8),
@@ -102,6 +109,8 @@ fn step() -> impl Strategy<Value = Step> {
         key.clone().prop_map(Step::Fragments),
         (key.clone(), 0usize..6000).prop_map(|(k, n)| Step::Retrieve(k, n)),
         (key.clone(), 0usize..100).prop_map(|(k, n)| Step::Retrieve(k, n)),
+        (key.clone(), 0u16..120).prop_map(|(k, most)| Step::InlineRead(k, most)),
+        (key.clone(), 0u16..120).prop_map(|(k, most)| Step::InlineRead(k, most)),
         (prop::collection::vec(key.clone(), 0..40), 0u16..300, 0usize..9000, any::<bool>())
             .prop_map(|(keys, prefix, n, is_sgl)| Step::RetrieveMany(keys, prefix, n, is_sgl)),
         key.clone().prop_map(Step::Delete),
@@ -180,6 +189,12 @@ fn place(io: &mut Io, step: &Step) {
         Step::Retrieve(key, n) => {
             let mut command = command(KvOpcode::RETRIEVE.0, &[b'k', *key], *n);
             io.point_prps(&mut command, DATA + (1 << 20), *n);
+            io.host.submit(QUEUE, command);
+        }
+        Step::InlineRead(key, most) => {
+            let mut command = command(KvOpcode::RETRIEVE.0, &[b'k', *key], INLINE_BUFFER_BYTES);
+            set_inline_result_max_bytes(&mut command, *most);
+            command.set_prps(DATA + (2 << 20), 0);
             io.host.submit(QUEUE, command);
         }
         Step::RetrieveMany(keys, prefix, n, is_sgl) => {
@@ -269,7 +284,18 @@ fn serve(io: &mut Io, is_delegated: bool) -> Vec<Completion> {
         io.host.run_delegated(QUEUE);
     }
     io.host.run();
-    std::iter::from_fn(|| io.host.reap(QUEUE)).collect()
+    std::iter::from_fn(|| reap_with_result(io)).collect()
+}
+
+/// Takes a completion, and a result behind it, which goes where tests look for data.
+fn reap_with_result(io: &mut Io) -> Option<Completion> {
+    let done = io.host.peek(QUEUE)?;
+    if let Some(bytes) = inline_result_bytes(&done, INLINE_BUFFER_BYTES as u32) {
+        let result = io.host.peek_result(QUEUE, bytes);
+        io.put(DATA + (2 << 20), &result);
+    }
+    io.host.ring_head(QUEUE);
+    Some(done)
 }
 
 /// A completion without its head: a delegated queue reports the newest.

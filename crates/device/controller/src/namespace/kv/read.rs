@@ -25,6 +25,17 @@ impl KvNamespace {
         let found = found.ok_or(NO_SUCH_KEY)?;
         let value_bytes = found.len() as usize;
         let moved = value_bytes.min(buffer_bytes);
+        if let Some(result) = room.result.take(moved) {
+            data_pointer::check_length(buffer_bytes)?;
+            let mut now_ps = port.meter.cursor_ps();
+            let put = |piece: &[u8], _: &mut u64| {
+                result.extend_from_slice(piece);
+                Ok::<(), CommandError>(())
+            };
+            self.engine.read(*flash, key, &found, 0..moved as u64, put, &mut now_ps)?;
+            port.meter.advance_to(now_ps);
+            return Ok(Outcome::with(value_bytes as u32));
+        }
         let data =
             data_pointer::map_buffer(port, &mut room.mapped, command, buffer_bytes, moved, *whole_pages)?;
         let mut sink = data.sink(&mut room.stage)?;
@@ -36,7 +47,8 @@ impl KvNamespace {
         Ok(Outcome::with(value_bytes as u32))
     }
 
-    /// Lists as many whole keys as the buffer takes, from `start` on, in the order of their bytes.
+    /// Lists as many whole keys as the buffer takes, from `start` on, in the order of their bytes. DW0 is the length of a list that
+    /// stands behind its completion.
     pub(super) fn list(
         &mut self,
         execution: &mut Execution<'_, '_>,
@@ -54,6 +66,10 @@ impl KvNamespace {
         let start = start.as_ref().map_or(&[][..], Key::as_bytes);
         timed(port, |now_ps| self.engine.list(*flash, start, |key, _| list.add(key), now_ps))?;
         let list = list.finish();
+        if let Some(result) = room.result.take(list.len()) {
+            result.extend_from_slice(list);
+            return Ok(Outcome::with(list.len() as u32));
+        }
         let data = data_pointer::map_buffer(
             port,
             &mut room.mapped,

@@ -3,6 +3,7 @@
 use byway_dma::BusAddr;
 use byway_queue::DoorbellIndex;
 use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
+use byway_spec::vendor::{inline_result_bytes, inline_result_max_bytes, result_bytes, result_entries};
 use byway_spec::{Command, Completion, Status};
 
 use super::{MEMORY_AT, TestHost};
@@ -76,6 +77,28 @@ impl TestHost {
         Some(entry)
     }
 
+    /// Takes a result of `bytes` behind the completion that was taken last, without telling the device.
+    pub fn peek_result(&mut self, cqid: u16, bytes: usize) -> Vec<u8> {
+        let mut result = Vec::new();
+        for _ in 0..result_entries(bytes) {
+            let cq = *self.completion.get(&cqid).unwrap();
+            let at = cq.at.0 - MEMORY_AT + u64::from(cq.head) * 16;
+            let entry = self.memory.load_completion(at as usize).unwrap();
+            assert_eq!(Completion::from_bytes(&entry).phase(), cq.phase, "slot {}", cq.head);
+            result.extend(result_bytes(&entry).expect("no completion stands there"));
+            let next = self.completion.get_mut(&cqid).unwrap();
+            next.head = (cq.head + 1) % cq.entries;
+            next.phase = cq.phase ^ (next.head == 0);
+        }
+        assert!(result.drain(bytes..).all(|rest| rest == 0), "zeroes follow a result");
+        result
+    }
+
+    /// Writes the head doorbell of completion queue `cqid`.
+    pub fn ring_head(&self, cqid: u16) {
+        self.ring_raw(DoorbellIndex::completion(cqid), self.completion[&cqid].head);
+    }
+
     /// Takes the next new completion of completion queue `cqid` and writes its head doorbell.
     pub fn reap(&mut self, cqid: u16) -> Option<Completion> {
         let entry = self.peek(cqid)?;
@@ -83,7 +106,7 @@ impl TestHost {
         Some(entry)
     }
 
-    /// Submits, rings, runs, and takes the command's completion. Completions of other commands are an error.
+    /// Submits, rings, runs, and takes the command's completion, with a result behind it. Completions of other commands are an error.
     pub fn execute(&mut self, qid: u16, command: Command) -> Completion {
         let cid = self.submit(qid, command);
         self.ring(qid);
@@ -91,6 +114,12 @@ impl TestHost {
         let cqid = self.submission[&qid].cqid;
         let entry = self.reap(cqid).expect("no completion");
         assert_eq!((entry.sqid, entry.cid), (qid, cid));
+        if inline_result_max_bytes(&command) > 0
+            && let Some(bytes) = inline_result_bytes(&entry, command.cdw10)
+        {
+            self.peek_result(cqid, bytes);
+            self.ring_head(cqid);
+        }
         entry
     }
 

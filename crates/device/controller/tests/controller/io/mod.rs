@@ -157,7 +157,8 @@ impl Io {
             .with_scan(true)
             .with_retrieve_many(true)
             .with_store_many(true)
-            .with_delete_range(true);
+            .with_delete_range(true)
+            .with_inline_read(true);
         self.enable(methods);
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
 use byway_spec::base::register::{Aqa, Cc, Csts, NSSR_MAGIC, Register};
+use byway_spec::vendor::{FEATURE_METHODS, Methods};
 use byway_spec::{Command, Completion, Status};
 
 use crate::host::Host;
@@ -40,12 +41,14 @@ impl Admin {
         while !status(host).rdy() {
             watchdog.wait(|| "the controller does not become ready".to_owned());
         }
-        Self {
+        let mut admin = Self {
             region: Arc::new(region),
             submission: Submission::new(0, SUBMISSION_PAGE * PAGE, ENTRIES),
             completions: Completions::new(0, COMPLETION_PAGE * PAGE, ENTRIES),
             next_cid: 0,
-        }
+        };
+        admin.succeed(stage, &[enable_inline_reads()]);
+        admin
     }
 
     /// Executes commands that each have a page for data; completions in their order.
@@ -121,6 +124,13 @@ impl Admin {
             assert!(done.status().is_success(), "{command:?}: {}", done.status());
         }
     }
+}
+
+/// Enables results behind completions.
+fn enable_inline_reads() -> Command {
+    let cdw10 = u32::from(FEATURE_METHODS.0);
+    let cdw11 = Methods::new().with_inline_read(true).into_bits();
+    Command { cdw10, cdw11, ..Command::new(AdminOpcode::SET_FEATURES.0, 0, 0) }
 }
 
 /// CC of a controller that is enabled.

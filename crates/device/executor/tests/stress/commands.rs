@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::{NvmCdw12, NvmOpcode};
+use byway_spec::vendor::{inline_result_bytes, set_inline_result_max_bytes};
 use byway_spec::{Command, Completion, Direction, Status};
 
 use crate::cells::Value;
@@ -52,6 +53,19 @@ pub enum What {
     Flush(u32),
 }
 
+impl Pending {
+    /// Bytes of its result behind its completion, if one stands there.
+    pub fn result_bytes(&self, entry: &Completion) -> Option<usize> {
+        let reads = matches!(self.what, What::Retrieve(_) | What::List(..));
+        inline_result_bytes(entry, self.buffer.len() as u32).filter(|_| reads)
+    }
+
+    /// Where its buffer begins in the host's memory.
+    pub fn buffer_at(&self) -> usize {
+        self.buffer.start
+    }
+}
+
 impl Pair {
     /// Writes a random command to a ring, if there is a slot, room in the ring, and no other command in its way.
     pub fn issue(&mut self) {
@@ -90,6 +104,9 @@ impl Pair {
         let cid = u16::from(self.life.number) << 8 | (self.owner.random.below(8) as u16) << 5 | slot as u16;
         let (mut command, len_bytes) = self.command(&what);
         command.cdw0.set_cid(cid);
+        if matches!(what, What::Retrieve(_) | What::List(..)) && self.owner.random.one_in(2) {
+            set_inline_result_max_bytes(&mut command, self.owner.random.below(300) as u16);
+        }
         let from = Self::buffer(slot) + self.owner.random.index(PAGE / 4) * 4;
         let asked = Pending { cid, submission, what, buffer: from..from + len_bytes };
         self.point_prps(&mut command, slot, &asked);

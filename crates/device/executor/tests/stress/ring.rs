@@ -1,6 +1,7 @@
 //! The host's side of a submission queue and of a completion queue: slots, phases and doorbells.
 
 use byway_queue::DoorbellIndex;
+use byway_spec::vendor::{result_bytes, result_entries};
 use byway_spec::{Command, Completion};
 
 use crate::host::Host;
@@ -79,6 +80,17 @@ impl Completions {
         self.head = (self.head + 1) % self.entries;
         self.phase ^= self.head == 0;
         Some(entry)
+    }
+
+    /// Takes a result of `bytes` behind the completion that was taken last: all of it is there.
+    pub fn take_result(&mut self, memory: &HostMemory, bytes: usize) -> Vec<u8> {
+        let mut result = Vec::new();
+        for _ in 0..result_entries(bytes) {
+            let entry = self.take(memory).expect("a result is there before its completion");
+            result.extend(result_bytes(&entry.to_bytes()).expect("no completion stands in a result"));
+        }
+        result.truncate(bytes);
+        result
     }
 
     /// Writes the head doorbell if entries were taken.

@@ -190,6 +190,7 @@ pub(crate) fn blocks_capabilities() -> Capabilities {
 /// Refuses options of a queue that mean nothing without an NVMe ring of one's own.
 pub(crate) fn check_queue(options: &QueueOptions) -> Result<()> {
     check_shape(options)?;
+    options.without_inline_reads()?;
     if options.transfer != Method::Prp {
         let said = format!("transfer method {} is a matter of NVMe devices", options.transfer);
         return Err(Error::host(ErrorKind::Unsupported, said));

@@ -90,6 +90,8 @@ pub struct Limits {
     pub inline_bytes: u32,
     /// Longest payload of `piggyback` and of the tails of `prp+tail`, in bytes.
     pub piggyback_bytes: u32,
+    /// Longest result that can stand in the completion queue behind its completion, in bytes; 0 where none can.
+    pub inline_read_bytes: u32,
     /// Most unfinished payloads of `piggyback-pt`.
     pub piggyback_pt_unfinished: u16,
     /// Longest payload of a bulk store, in bytes.

@@ -23,6 +23,8 @@ pub(crate) struct Announced {
     pub piggyback_max_bytes: u64,
     /// Most unfinished payloads of `piggyback-pt`.
     pub piggyback_pt_unfinished: u32,
+    /// Longest result behind its completion.
+    pub inline_read_max_bytes: u64,
     /// Longest payload of a bulk store.
     pub bulk_max_bytes: u64,
     /// Bytes of the controller memory buffer that can be stored into.
@@ -104,6 +106,7 @@ impl Announced {
         self.inline_max_bytes = area.inline_max_bytes.into();
         self.piggyback_max_bytes = area.piggyback_max_bytes.into();
         self.piggyback_pt_unfinished = area.pt_payloads_max;
+        self.inline_read_max_bytes = if vendor.inline_read() { area.inline_read_max_bytes.into() } else { 0 };
         self.bulk_max_bytes = if vendor.bulk() { area.bulk_max_bytes.into() } else { 0 };
         self.byte_region_bytes = if vendor.byte_store() { area.byte_region_bytes } else { 0 };
         self.kv = KvCommands::of(area);
@@ -133,6 +136,7 @@ impl Announced {
                 queue_depth: self.ring_entries_max - 1,
                 inline_bytes: self.inline_max_bytes as u32,
                 piggyback_bytes: self.piggyback_max_bytes as u32,
+                inline_read_bytes: self.inline_read_max_bytes as u32,
                 piggyback_pt_unfinished: self.piggyback_pt_unfinished.min(u32::from(u16::MAX)) as u16,
                 bulk_bytes: u32::try_from(self.bulk_max_bytes).unwrap_or(u32::MAX),
                 window_bytes: self.windows.map_or(0, |windows| windows.window_bytes as u32),

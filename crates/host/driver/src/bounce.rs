@@ -64,6 +64,14 @@ impl BouncePages {
         let _ = self.memory.write_at(Self::offset(page), from);
     }
 
+    /// Copies bytes into a page from byte `at` on, as a device would. They end in the page.
+    pub(crate) fn fill_from(&self, page: u16, at: usize, from: &[u8]) {
+        if at + from.len() <= PAGE_BYTES {
+            // As in `fill`.
+            let _ = self.memory.write_at(Self::offset(page) + at, from);
+        }
+    }
+
     /// Copies the beginning of a page out.
     #[inline]
     pub(crate) fn copy_out(&self, page: u16, into: &mut [u8]) {

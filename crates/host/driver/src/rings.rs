@@ -133,12 +133,31 @@ impl<B: Bus> Rings<B> {
     ///
     /// # Errors
     /// [`ErrorKind::Protocol`] when it frees slots that were never filled.
-    #[inline(always)]
     pub(crate) fn take(&mut self) -> Result<Option<Completion>> {
-        let Some(bytes) = self.completion.take() else { return Ok(None) };
-        let completion = Completion::from_bytes(&bytes);
+        let Some(completion) = self.peek() else { return Ok(None) };
+        self.pass(&completion, 0).map(|()| Some(completion))
+    }
+
+    /// The next completion, if there is one. It stays the next.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Option<Completion> {
+        self.completion.peek().map(|bytes| Completion::from_bytes(&bytes))
+    }
+
+    /// The entry of a result at `distance` from the next completion, if it is there.
+    pub(crate) fn peek_behind(&self, distance: u32) -> Option<[u8; ENTRY_BYTES]> {
+        self.completion.peek_behind(distance)
+    }
+
+    /// Goes past the next completion and the entries of a result behind it.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, completion: &Completion, behind: u32) -> Result<()> {
+        self.completion.advance(1 + behind);
         match self.submission.freed_to(completion.sqhd) {
-            Ok(_) => Ok(Some(completion)),
+            Ok(_) => Ok(()),
             Err(cause) => Err(bad_head(&cause)),
         }
     }

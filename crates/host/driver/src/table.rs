@@ -64,6 +64,8 @@ pub(crate) struct Op {
     /// Whether `held` is the program's.
     pub give_back: bool,
     bounce: u16,
+    /// CDW10 of a command that lets its result stand behind its completion: bytes of its buffer. 0 if none does.
+    pub inline_room_bytes: u32,
     /// Memory that the commands name: the program's buffer, or a staging buffer.
     pub held: Option<Buffer>,
     /// What few operations have. The place for it stays, for the next one.
@@ -99,6 +101,7 @@ impl Op {
             has_baggage: false,
             give_back: false,
             bounce: NONE,
+            inline_room_bytes: 0,
             held: None,
             rest: None,
         }
@@ -160,6 +163,12 @@ impl Op {
     #[inline]
     pub(crate) fn set_bounce(&mut self, page: u16) {
         self.bounce = page;
+    }
+
+    /// The bounce page, if the operation has one.
+    #[inline]
+    pub(crate) fn bounce(&self) -> Option<u16> {
+        (self.bounce != NONE).then_some(self.bounce)
     }
 
     /// Takes the bounce page out.
@@ -245,6 +254,7 @@ impl Table {
         op.answer = Answer::default();
         op.failed = None;
         op.is_late = false;
+        op.inline_room_bytes = 0;
         Some(OpIndex(index))
     }
 
@@ -295,6 +305,14 @@ impl Table {
         op.answer.commands += 1;
         op.answer.slots += slots;
         Some(cid)
+    }
+
+    /// The operation of command `cid`, if that is in flight.
+    pub(crate) fn op_of(&self, cid: u16) -> Option<OpIndex> {
+        match *self.owners.get(usize::from(cid))? {
+            NONE => self.kept.iter().find(|kept| kept.cid == cid && !kept.is_complete).map(|kept| kept.op),
+            owner => Some(OpIndex(owner)),
+        }
     }
 
     /// Notes the completion of command `cid`; `None` if no such command is in flight.

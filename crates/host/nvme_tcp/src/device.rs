@@ -61,6 +61,7 @@ pub(crate) fn check_queue(can: &Capabilities, options: QueueOptions) -> Result<Q
         let said = "a queue over TCP has no ring whose entries can be chosen";
         return Err(Error::host(ErrorKind::Unsupported, said));
     }
+    options.without_inline_reads()?;
     if options.transfer != Method::Prp {
         let said = format!("transfer method {} is a matter of PCIe; TCP has its own way", options.transfer);
         return Err(Error::host(ErrorKind::Unsupported, said));

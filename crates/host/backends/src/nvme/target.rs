@@ -403,6 +403,7 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
 
     fn check_queue(&self, options: &QueueOptions) -> Result<()> {
         check_shape(options)?;
+        options.without_inline_reads()?;
         if self.nsid().is_none() {
             return Err(Error::host(ErrorKind::Unsupported, self.takes_no_io()));
         }

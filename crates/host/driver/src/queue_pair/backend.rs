@@ -9,6 +9,8 @@ use byway_core::{
     BackendQueue, Bounced, Buffer, Carried, Command, Error, ErrorKind, Finished, KvCommand, NvmCommand,
     Outcome, Refused, Result,
 };
+use byway_spec::Command as Entry;
+use byway_spec::vendor::{VendorOpcode, inline_result_max_bytes};
 use byway_sys::{Deadline, Spin};
 
 use crate::bus::{Bus, POLLS_BEFORE_SLEEP};
@@ -271,8 +273,13 @@ impl<B: Bus> Queue<B> {
             let layout = self.layout(entry.nsid)?;
             restrict_zeroes(&mut entry, layout);
         }
-        if matches!(command, Command::Raw(_)) {
-            self.note_raw_command(op, entry.nsid);
+        match command {
+            Command::Raw(_) => {
+                self.note_raw_command(op, entry.nsid);
+                self.ask_inline_of_raw(&mut entry, data)?;
+            }
+            Command::Kv(KvCommand::Retrieve { .. } | KvCommand::List { .. }) => self.ask_inline(&mut entry),
+            _ => {}
         }
         match data {
             Data::None => self.send_one(op, entry),
@@ -285,6 +292,21 @@ impl<B: Bus> Queue<B> {
             }
             Data::InVectored(_) => Err(not_in_pages()),
         }
+    }
+
+    /// Lets the result of Query Results stand behind its completion, as that of typed commands.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a command that asks for that, and has no buffer.
+    fn ask_inline_of_raw(&self, entry: &mut Entry, data: Data<'_>) -> Result<()> {
+        if entry.opcode() == VendorOpcode::QUERY_RESULTS.0 && inline_result_max_bytes(entry) == 0 {
+            self.ask_inline(entry);
+        }
+        if inline_result_max_bytes(entry) > 0 && data.len() < entry.cdw10 as usize {
+            let said = "a result behind its completion takes a buffer of as many bytes as the command says";
+            return Err(Error::host(ErrorKind::InvalidArgument, said));
+        }
+        Ok(())
     }
 
     /// Memory of the device's pool for a copy of a command's data.

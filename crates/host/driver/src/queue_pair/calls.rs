@@ -46,7 +46,8 @@ impl<B: Bus> Queue<B> {
         self.check_owner()?;
         self.prefetch_key(nsid, key);
         self.check_len(into.len())?;
-        let entry = encode::retrieve(nsid, key, into.len() as u32);
+        let mut entry = encode::retrieve(nsid, key, into.len() as u32);
+        self.ask_inline(&mut entry);
         // The device fills no more than the value has; what is copied beyond is what the memory held.
         self.execute_in(entry, into, |answer, len| (answer.dw0 as usize).min(len))
     }
@@ -188,6 +189,7 @@ impl<B: Bus> Queue<B> {
             }
             _ => prp::point(self, op, entry, at, len)?,
         }
+        self.note_inline(op, entry);
         Ok(())
     }
 

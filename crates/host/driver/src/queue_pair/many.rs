@@ -79,7 +79,9 @@ impl<B: Bus> Queue<B> {
                 self.table.end(op);
                 break;
             }
-            let placed = self.place_retrieve(op, encode::retrieve(nsid, key, room_bytes as u32), room_bytes);
+            let mut entry = encode::retrieve(nsid, key, room_bytes as u32);
+            self.ask_inline(&mut entry);
+            let placed = self.place_retrieve(op, entry, room_bytes);
             let page = placed.map_err(|error| self.leave(op, error))?;
             group.push(Sent { op, page });
         }

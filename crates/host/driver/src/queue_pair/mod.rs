@@ -6,6 +6,7 @@
 mod backend;
 mod calls;
 mod deadlines;
+mod inline_read;
 mod layouts;
 mod listening;
 mod many;
@@ -64,6 +65,8 @@ pub struct Queue<B: Bus> {
     /// The descriptor that the program waits by.
     event: Option<Listening>,
     method: Method,
+    /// Most bytes of a result that its commands let stand behind their completions.
+    inline_read_max_bytes: u16,
     habits: Habits,
     qid: u16,
     timeout: Duration,
@@ -124,6 +127,7 @@ impl<B: Bus> Queue<B> {
             cached_layout: CachedLayout::NOTHING,
             event: None,
             method: options.transfer,
+            inline_read_max_bytes: device.inline_read_max_bytes(options),
             habits,
             qid,
             timeout: options.timeout,

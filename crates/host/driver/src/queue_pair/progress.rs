@@ -6,6 +6,7 @@ use byway_core::{Answer, Bounced, Buffer, Buffers, Error, ErrorKind, Failed, Fin
 use byway_link::HostStep;
 use byway_spec::Completion;
 use byway_spec::base::register::{Csts, Register};
+use byway_spec::vendor::INLINE_RESULT;
 use byway_sys::Spin;
 
 use crate::bus::{Bus, POLLS_BEFORE_SLEEP};
@@ -40,7 +41,15 @@ impl<B: Bus> Queue<B> {
     /// [`ErrorKind::Protocol`] when it belongs to none, or reports an impossible head.
     #[inline(always)]
     pub(crate) fn reap(&mut self) -> Result<Option<OpIndex>> {
-        let Some(completion) = self.rings.take()? else { return Ok(None) };
+        let Some(mut completion) = self.rings.peek() else { return Ok(None) };
+        let behind = match completion.dw1 & INLINE_RESULT {
+            0 => 0,
+            _ => match self.receive_result(&mut completion)? {
+                Some(entries) => entries,
+                None => return Ok(None),
+            },
+        };
+        self.rings.pass(&completion, behind)?;
         if !self.awake {
             self.awake = true;
             if self.habits().host_sleeps {

@@ -249,6 +249,10 @@ impl<B: Bus> Shared<B> {
     /// [`ErrorKind::Unsupported`]; [`ErrorKind::InvalidArgument`] where `adaptive` would choose itself.
     pub(crate) fn check_methods(&self, options: &QueueOptions) -> Result<()> {
         self.announced.methods.require(options.transfer)?;
+        if options.inline_reads && self.announced.inline_read_max_bytes == 0 {
+            let said = "the device did not announce inline reads";
+            return Err(Error::host(ErrorKind::Unsupported, said));
+        }
         match options.policy {
             AdaptivePolicy::Threshold { below, .. } if options.transfer == Method::Adaptive => {
                 self.announced.methods.require(below)?;
@@ -259,6 +263,12 @@ impl<B: Bus> Shared<B> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Most bytes of a result that the commands of a queue let stand behind their completions.
+    pub(crate) fn inline_read_max_bytes(&self, options: &QueueOptions) -> u16 {
+        let announced = u16::try_from(self.announced.inline_read_max_bytes).unwrap_or(u16::MAX);
+        if options.inline_reads { announced } else { 0 }
     }
 
     /// The lowest free queue number.

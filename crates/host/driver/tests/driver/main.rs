@@ -3,6 +3,7 @@
 
 mod announced;
 mod deadlines;
+mod inline_reads;
 mod lengths;
 mod queue;
 mod scripted;

@@ -10,7 +10,19 @@ use byway_spec::vendor::{self, VendorArea};
 use byway_spec::{Command, Completion, Status};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::{Fetched, HEADER_BYTES, Reply, Ring, SEGMENT_BYTES, ScriptedBus, State, WINDOW_BYTES, blocks};
+use super::{
+    Behind, Fetched, HEADER_BYTES, Reply, Ring, SEGMENT_BYTES, ScriptedBus, State, WINDOW_BYTES, blocks,
+};
+
+impl Ring {
+    /// Where the next entry of the completion queue goes.
+    fn next_entry(&mut self) -> BusAddr {
+        let at = BusAddr(self.completion + u64::from(self.completed) * 16);
+        self.completed = (self.completed + 1) % self.entries;
+        self.phase ^= self.completed == 0;
+        at
+    }
+}
 
 impl ScriptedBus {
     pub(super) fn run(&self, state: &mut State, qid: u16, tail: u32) {
@@ -77,10 +89,23 @@ impl ScriptedBus {
         let result = u64::from(reply.dw0) | u64::from(reply.dw1) << 32;
         let completion = Completion::new(fetched.qid, ring.head as u16, fetched.entry.cid(), reply.status);
         let bytes = completion.with_result(result).with_phase(ring.phase).to_bytes();
-        let at = BusAddr(ring.completion + u64::from(ring.completed) * 16);
+        let at = ring.next_entry();
+        let behind: Vec<(BusAddr, [u8; 16])> = match &reply.behind {
+            Behind::Nothing => Vec::new(),
+            Behind::Result(result) | Behind::Later(result) => result
+                .chunks(vendor::RESULT_ENTRY_BYTES)
+                .map(|chunk| {
+                    let entry = vendor::result_entry(chunk, ring.phase);
+                    (ring.next_entry(), entry)
+                })
+                .collect(),
+            Behind::Noise(entries) => (0..*entries).map(|_| (ring.next_entry(), [0xff; 16])).collect(),
+        };
+        match &reply.behind {
+            Behind::Later(_) => state.late.extend(behind),
+            _ => behind.iter().for_each(|(at, entry)| self.space.store_completion(*at, entry).unwrap()),
+        }
         self.space.store_completion(at, &bytes).unwrap();
-        ring.completed = (ring.completed + 1) % ring.entries;
-        ring.phase ^= ring.completed == 0;
         if state.armed.contains(&fetched.qid) {
             *state.raised.entry(fetched.qid).or_default() += 1;
         }
@@ -163,6 +188,7 @@ impl ScriptedBus {
             version: vendor::VERSION,
             methods: self.script.methods,
             inline_max_bytes: self.script.inline_max_bytes,
+            inline_read_max_bytes: self.script.inline_read_max_bytes,
             piggyback_max_bytes: self.script.piggyback_max_bytes,
             pt_payloads_max: 4,
             bulk_max_bytes: 1 << 16,

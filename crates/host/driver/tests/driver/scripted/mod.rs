@@ -35,6 +35,7 @@ pub const HEADER_BYTES: u64 = 24;
 pub struct Script {
     pub methods: vendor::Methods,
     pub inline_max_bytes: u32,
+    pub inline_read_max_bytes: u32,
     pub piggyback_max_bytes: u32,
     pub mdts: u8,
     /// SGLS bits 1:0.
@@ -52,6 +53,7 @@ impl Default for Script {
         Self {
             methods: vendor::Methods::from_bits(0xff),
             inline_max_bytes: 8192,
+            inline_read_max_bytes: 225,
             piggyback_max_bytes: 8192,
             mdts: 12,
             sgl: 1,
@@ -71,6 +73,21 @@ pub struct Reply {
     pub dw1: u32,
     /// What is written to the command's data pointer before.
     pub data: Vec<u8>,
+    /// What stands in the completion queue behind it.
+    pub behind: Behind,
+}
+
+/// What stands in a completion queue behind a completion.
+#[derive(Clone, Debug, Default)]
+pub enum Behind {
+    #[default]
+    Nothing,
+    /// A result.
+    Result(Vec<u8>),
+    /// A result whose entries are not there before [`ScriptedBus::write_behind`].
+    Later(Vec<u8>),
+    /// So many entries that no result has.
+    Noise(usize),
 }
 
 /// A command of an I/O queue, with the chunks that came behind it.
@@ -125,6 +142,8 @@ pub struct State {
     pub keeps_queues: bool,
     /// Admin commands are kept until they are released.
     pub withheld_admin: Option<Vec<Fetched>>,
+    /// Entries that are still to be written, with their places.
+    late: Vec<(BusAddr, [u8; 16])>,
 }
 
 pub struct ScriptedBus {
@@ -163,6 +182,12 @@ impl ScriptedBus {
     /// Whether the device could touch memory there.
     pub fn reaches(&self, at: BusAddr) -> bool {
         self.space.read(at, &mut [0]).is_ok()
+    }
+
+    /// Writes entries that stand behind completions which are there already.
+    pub fn write_behind(&self) {
+        let late = std::mem::take(&mut self.state().late);
+        late.iter().for_each(|(at, entry)| self.space.store_completion(*at, entry).unwrap());
     }
 
     /// Keeps commands until they are released.

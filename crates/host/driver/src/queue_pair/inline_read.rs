@@ -1,0 +1,85 @@
+//! Inline reads: a short result behind its completion, in the completion queue.
+//!
+//! A command asks for it and names a buffer all the same, where the device writes a result that is too long or finds no room. The
+//! driver copies what stands in the queue to that buffer: from there on it makes no difference which way a result came.
+
+use byway_core::{Error, ErrorKind, Result};
+use byway_spec::vendor::{
+    INLINE_RESULT, inline_result_bytes, inline_result_max_bytes, result_bytes, result_entries,
+    set_inline_result_max_bytes,
+};
+use byway_spec::{Command as Entry, Completion};
+
+use crate::bus::Bus;
+use crate::queue_pair::Queue;
+use crate::table::OpIndex;
+
+impl<B: Bus> Queue<B> {
+    /// Lets the result of a Retrieve, a List or a Query Results stand behind its completion, if the queue is set so.
+    #[inline]
+    pub(crate) fn ask_inline(&self, entry: &mut Entry) {
+        if self.inline_read_max_bytes > 0 {
+            set_inline_result_max_bytes(entry, self.inline_read_max_bytes);
+        }
+    }
+
+    /// Notes whether the result of a command may stand behind its completion, as this queue or the program asked.
+    #[inline(always)]
+    pub(crate) fn note_inline(&mut self, op: OpIndex, entry: &Entry) {
+        if inline_result_max_bytes(entry) > 0 {
+            self.table.op(op).inline_room_bytes = entry.cdw10;
+        }
+    }
+
+    /// Copies the result behind a completion to the memory that its command names, and takes the mark of it off the completion.
+    /// The entries that it has; `None` if not all of them are there yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`] where the device says what cannot be.
+    #[inline(never)]
+    pub(crate) fn receive_result(&mut self, completion: &mut Completion) -> Result<Option<u32>> {
+        let Some(op) = self.table.op_of(completion.cid) else { return Ok(Some(0)) };
+        let room_bytes = self.table.op(op).inline_room_bytes;
+        // DW1 of a command that did not ask means something else.
+        let Some(len) = inline_result_bytes(completion, room_bytes).filter(|_| room_bytes > 0) else {
+            return Ok(Some(0));
+        };
+        let entries = result_entries(len) as u32;
+        if len as u64 > self.limits().inline_read_max_bytes || entries + 2 > self.ring_entries() {
+            return Err(too_long(len));
+        }
+        let mut copied = 0;
+        for distance in 1..=entries {
+            let Some(entry) = self.rings.peek_behind(distance) else { return Ok(None) };
+            let bytes = result_bytes(&entry).ok_or_else(not_a_result)?;
+            let part = bytes.get(..bytes.len().min(len - copied)).unwrap_or_default();
+            self.fill_buffer(op, copied, part);
+            copied += part.len();
+        }
+        completion.dw1 &= !INLINE_RESULT;
+        Ok(Some(entries))
+    }
+
+    /// Copies bytes to the memory that an operation's command names, from byte `at` on, as the device would.
+    fn fill_buffer(&mut self, op: OpIndex, at: usize, from: &[u8]) {
+        let state = self.table.op(op);
+        if let Some(page) = state.bounce() {
+            return self.bounce.fill_from(page, at, from);
+        }
+        let into = state.held.as_mut().and_then(|held| held.as_mut_slice().get_mut(at..at + from.len()));
+        if let Some(into) = into {
+            into.copy_from_slice(from);
+        }
+    }
+}
+
+#[cold]
+fn too_long(len: usize) -> Error {
+    let said = format!("a completion announces {len} bytes behind it, more than the device said at first");
+    Error::device(ErrorKind::Protocol, said)
+}
+
+#[cold]
+fn not_a_result() -> Error {
+    Error::device(ErrorKind::Protocol, "a completion stands where the device announced a part of a result")
+}

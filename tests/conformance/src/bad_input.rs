@@ -72,6 +72,11 @@ pub fn options_that_cannot_be_honoured_are_refused<B: Backend>(subject: &Subject
             assert!(refused.to_string().contains(transfer.name()), "{refused}");
         }
     }
+    let with_inline_reads = subject.backend.queue(QueueOptions::default().inline_reads(true));
+    match capabilities.limits.inline_read_bytes {
+        0 => assert_eq!(with_inline_reads.err().unwrap().kind(), ErrorKind::Unsupported),
+        _ => assert!(with_inline_reads.is_ok()),
+    }
 }
 
 pub fn key_value_commands_are_refused_by_a_namespace_of_blocks<B: Backend>(subject: &Subject<'_, B>) {

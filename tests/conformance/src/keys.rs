@@ -36,6 +36,38 @@ pub fn every_call(kv: &mut Kv) {
     assert_eq!(kv.put(b"", b"").unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
+/// Gets and lists on a queue with inline reads, beside a queue without: whichever way a result comes, calls say the same. The values are
+/// of every length around what stands behind a completion, and the ring is short, so that results wrap, and find no room.
+pub fn every_inline_read(with: &mut Kv, without: &mut Kv) {
+    let value = |len: u32| -> Vec<u8> { (0..len).map(|at| (at * 5 + len) as u8).collect() };
+    let lens = || (0u32..40).chain([104, 105, 106, 120, 224, 225, 226, 300, 4096, 5000]);
+    for len in lens() {
+        with.put(&len.to_be_bytes(), &value(len)).unwrap();
+    }
+    for round in 0..3 {
+        for len in lens() {
+            let key = len.to_be_bytes();
+            assert_eq!(with.get(&key).unwrap(), Some(value(len)), "round {round}, {len} bytes");
+            assert_eq!(without.get(&key).unwrap(), Some(value(len)));
+            let mut short = vec![0; len as usize / 2];
+            assert_eq!(with.get_into(&key, &mut short).unwrap(), Some(len as usize));
+            assert_eq!(short, value(len)[..len as usize / 2]);
+        }
+        assert_eq!(with.get(b"nothing").unwrap(), None);
+        let listed = |kv: &mut Kv| kv.keys(None).map(|key| key.unwrap()).collect::<Vec<Key>>();
+        assert_eq!(listed(with), listed(without));
+        let keys: Vec<Key> = lens().map(|len| Key::new(&len.to_be_bytes()).unwrap()).collect();
+        let mut seen = 0;
+        with.get_many(&keys, 256, |at, found| {
+            let whole = value(u32::from_be_bytes(keys[at].as_bytes().try_into().unwrap()));
+            assert_eq!(found, Some(&whole[..]));
+            seen += 1;
+        })
+        .unwrap();
+        assert_eq!(seen, keys.len());
+    }
+}
+
 fn conditions_and_lists(kv: &mut Kv, model: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
     for key in [b"a-003", b"bc-02"] {
         kv.delete(key).unwrap();

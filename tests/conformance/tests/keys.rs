@@ -12,7 +12,7 @@ use byway::{
     Backend, BackendQueue, Key, Kv, KvCommand, NamespaceKind, Payload, Queue, QueueOptions, RawCommand,
     RawData,
 };
-use byway_conformance::keys::every_call;
+use byway_conformance::keys::{every_call, every_inline_read};
 use byway_conformance::passing::{Fault, FaultKind, InProcess};
 use byway_conformance::passing_ring;
 use byway_conformance::ranges::{every_range, without_commands};
@@ -36,6 +36,18 @@ fn key_value_calls_of_the_embedded_device() {
 fn key_value_calls_of_the_embedded_device_as_any_device() {
     let device = byway::embedded::open("ram:64M").unwrap();
     every_call(&mut over(device.driver(), Queue::other));
+}
+
+/// By the caller's thread and one of its own, at modelled time, and by whole pages: each has other ways to a completion.
+#[test]
+fn inline_reads_of_the_embedded_device() {
+    for options in ["", "&run=thread", "&clock=virtual", "&clock=paced", "&profile=cosmos", "&sgl=off"] {
+        for ring in [2, 4, 16, 256] {
+            let uri = format!("ram:64M?transfer=prp&ring={ring}&inline-read=on{options}");
+            let device = byway::embedded::open(&uri).unwrap();
+            every_inline_read(&mut device.kv(None).unwrap(), &mut over(device.driver(), Queue::other));
+        }
+    }
 }
 
 #[test]

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use byway::serve::{Idle, ServeOptions};
-use byway::{BackendQueue, CreateOptions, ErrorKind, Method, NewNamespace, Nsid, QueueOptions};
+use byway::{BackendQueue, CreateOptions, ErrorKind, Kv, Method, NewNamespace, Nsid, QueueOptions};
 use byway_conformance::conformance;
+use byway_conformance::keys::every_inline_read;
 use byway_conformance::ranges::{every_range, without_commands};
 use byway_conformance::scratch::Scratch;
 use byway_conformance::served::{Served, Serving};
@@ -80,6 +81,24 @@ fn every_transfer_method_carries_values_to_a_device_in_another_process() {
             assert_eq!(kv.get(&key).unwrap().as_ref(), Some(&value), "{method} {len}");
         }
         assert_eq!(device.chosen().backend, "vfio-user");
+    }
+}
+
+#[test]
+fn inline_reads_of_a_device_in_another_process() {
+    let scratch = Scratch::new();
+    let path = socket(&scratch);
+    let ways =
+        [ServeOptions::at(&path), by_threads(&scratch, 2, Idle::Sleep), by_threads(&scratch, 2, Idle::Poll)];
+    for options in &ways {
+        let _serving = Serving::start_with("ram:64M", options);
+        for ring in [4, 16, 256] {
+            let uri = format!("vfio-user:{}?transfer=prp&ring={ring}&inline-read=on", path.display());
+            let device = byway::open(&uri).unwrap();
+            let plain = Backend::queue(&device, device.queue_options().inline_reads(false)).unwrap();
+            let mut plain = Kv::new(plain, &device.kv_namespace(None).unwrap()).unwrap();
+            every_inline_read(&mut device.kv(None).unwrap(), &mut plain);
+        }
     }
 }
 

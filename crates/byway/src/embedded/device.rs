@@ -68,7 +68,8 @@ impl EmbeddedDevice {
             .depth(Depth::UpTo(options.depth))
             .ring_entries(options.ring_entries)
             .transfer(options.transfer)
-            .policy(options.policy);
+            .policy(options.policy)
+            .inline_reads(options.inline_reads);
         let (ns, flush) = (options.ns, options.flush);
         let never_waits = options.run_by == RunBy::Caller && options.clock != ClockMode::Paced;
         let opened_in_ns = begun.elapsed().as_nanos() as u64;

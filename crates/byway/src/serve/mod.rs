@@ -304,6 +304,7 @@ fn check_options(options: &Options) -> Result<()> {
     let of_hosts = [
         ("transfer", options.transfer != default.transfer),
         ("policy", options.policy != default.policy),
+        ("inline-read", options.inline_reads != default.inline_reads),
         ("ns", options.ns != default.ns),
         ("run", options.run_by != default.run_by),
         ("depth", options.depth != default.depth),

@@ -47,6 +47,8 @@ pub struct Options {
     pub transfer: Method,
     /// `policy=`, `tau=`, `alpha=`, `below=`: by what `adaptive` chooses.
     pub policy: AdaptivePolicy,
+    /// `inline-read=`: whether short results stand in the completion queue, behind their completions.
+    pub inline_reads: bool,
     /// `profile=`: parameters of link, flash and firmware; an image's own where it is not given.
     pub profile: Option<String>,
     /// `link=`: the link alone, as `gen2x8`.
@@ -141,6 +143,7 @@ impl Default for Options {
         Self {
             transfer: Method::Adaptive,
             policy: AdaptivePolicy::default(),
+            inline_reads: false,
             profile: None,
             link: None,
             mps_bytes: None,
@@ -212,6 +215,8 @@ impl Options {
         transfer: Method;
         /// `policy=`, `tau=`, `alpha=`, `below=`: by what `adaptive` chooses.
         policy: AdaptivePolicy;
+        /// `inline-read=`: whether short results stand in the completion queue, behind their completions.
+        inline_reads: bool;
         /// `profile=`: name of the parameters of link, flash and firmware.
         profile: impl Into<Option<String>>;
         /// `link=`: the link alone, as `gen2x8`.
@@ -269,6 +274,7 @@ impl Options {
         match name {
             "transfer" => self.transfer = parse(value)?,
             "policy" | "tau" | "alpha" | "below" => policy.set(name, value)?,
+            "inline-read" => self.inline_reads = on_or_off(value)?,
             "profile" => self.profile = Some(value.to_owned()),
             "link" => self.link = Some(value.to_owned()),
             "mps" => self.mps_bytes = Some(parse_size_u32(value)?),

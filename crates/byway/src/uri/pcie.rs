@@ -8,7 +8,7 @@ use byway_core::{AdaptivePolicy, Depth, Error, Nsid, QueueOptions, Result};
 use byway_link::Method;
 
 use crate::uri::escape::decode;
-use crate::uri::grammar::{invalid, number, pairs_of, parse, parse_depth, unknown};
+use crate::uri::grammar::{invalid, number, on_or_off, pairs_of, parse, parse_depth, unknown};
 use crate::uri::policy::PolicyOptions;
 use crate::uri::split::split_options;
 use crate::uri::tables::{OPTIONS, PCIE_OPTIONS};
@@ -31,6 +31,8 @@ pub struct PcieOptions {
     pub transfer: Method,
     /// `policy=`, `tau=`, `alpha=`, `below=`: by what `adaptive` chooses.
     pub policy: AdaptivePolicy,
+    /// `inline-read=`: whether short results stand in the completion queue, behind their completions.
+    pub inline_reads: bool,
     /// `ns=`: the namespace that calls without one mean.
     pub ns: Option<Nsid>,
     /// `depth=`: commands outstanding on a queue.
@@ -42,7 +44,7 @@ pub struct PcieOptions {
 impl Default for PcieOptions {
     fn default() -> Self {
         let (transfer, policy) = (Method::Adaptive, AdaptivePolicy::default());
-        Self { transfer, policy, ns: None, depth: 128, ring_entries: None }
+        Self { transfer, policy, inline_reads: false, ns: None, depth: 128, ring_entries: None }
     }
 }
 
@@ -94,6 +96,7 @@ impl PcieOptions {
         match name {
             "transfer" => self.transfer = parse(value)?,
             "policy" | "tau" | "alpha" | "below" => policy.set(name, value)?,
+            "inline-read" => self.inline_reads = on_or_off(value)?,
             "ns" => self.ns = Some(Nsid::new(number(value)?)?),
             "depth" => self.depth = parse_depth(value)?,
             "ring" => self.ring_entries = Some(number(value)?),
@@ -114,6 +117,7 @@ impl PcieUri {
             .ring_entries(self.options.ring_entries)
             .transfer(self.options.transfer)
             .policy(self.options.policy)
+            .inline_reads(self.options.inline_reads)
     }
 }
 

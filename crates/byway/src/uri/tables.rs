@@ -1,12 +1,13 @@
 //! The options of each kind of URI: name, values, meaning and default, for errors and help.
 
 /// What every option is called, what it may be, and what it decides: for errors and help.
-pub const OPTIONS: [(&str, &str, &str); 30] = [
+pub const OPTIONS: [(&str, &str, &str); 31] = [
     ("transfer", "METHOD", "how payloads cross the link [adaptive]"),
     ("policy", "bytes|time|threshold", "by what adaptive chooses [bytes]"),
     ("tau", "BYTES", "policy=threshold: from this size on prp is taken"),
     ("alpha", "FACTOR", "policy=threshold: above 1 for less traffic [1]"),
     ("below", "METHOD", "policy=threshold: what is taken below [piggyback]"),
+    ("inline-read", "on|off", "whether short results stand behind their completions [off]"),
     ("profile", "NAME", "whose times and habits are modelled [the image's]"),
     ("link", "GENxWIDTH", "the link alone, gen1x1 to gen6x16"),
     ("mps", "BYTES", "its maximum payload size, exactly"),
@@ -77,7 +78,8 @@ pub(crate) const IO_URING_CMD_OPTIONS: &[&str] =
     &["fixed-file", "fixed-buffers", "sqpoll", "sqpoll-cpu", "iopoll", "one-thread", "transfer"];
 
 /// Options of the host: those of [`OPTIONS`] that do not configure the device itself.
-pub const PCIE_OPTIONS: [&str; 8] = ["transfer", "policy", "tau", "alpha", "below", "ns", "depth", "ring"];
+pub const PCIE_OPTIONS: [&str; 9] =
+    ["transfer", "policy", "tau", "alpha", "below", "inline-read", "ns", "depth", "ring"];
 
 /// What each option of `tcp://` is called, what it may be, and what it decides: for errors and help.
 pub const TCP_OPTIONS: [(&str, &str, &str); 17] = [

@@ -7,8 +7,21 @@ use zerocopy::FromBytes;
 
 use super::Fields;
 
-const METHODS: &[&str] =
-    &["piggyback", "piggyback-pt", "prp+tail", "inline", "cxl", "cxl+piggyback", "bulk store", "byte stores"];
+const METHODS: &[&str] = &[
+    "piggyback",
+    "piggyback-pt",
+    "prp+tail",
+    "inline",
+    "cxl",
+    "cxl+piggyback",
+    "bulk store",
+    "byte stores",
+    "scan",
+    "retrieve many",
+    "store many",
+    "delete range",
+    "inline read",
+];
 
 /// The vendor area of Identify Controller.
 pub fn area(fields: Fields, area: &VendorArea) -> Fields {
@@ -17,6 +30,11 @@ pub fn area(fields: Fields, area: &VendorArea) -> Fields {
         .bits("byway_methods", area.methods.into_bits(), METHODS, "transfer methods of its own")
         .bytes("byway_inline_max_bytes", area.inline_max_bytes, "longest inline payload")
         .bytes("byway_piggyback_max_bytes", area.piggyback_max_bytes, "longest piggybacked payload")
+        .bytes(
+            "byway_inline_read_max_bytes",
+            area.inline_read_max_bytes,
+            "longest result behind its completion",
+        )
         .number("byway_pt_payloads_max", area.pt_payloads_max, "unfinished pass-through payloads")
         .number("byway_pt_expiry_ms", area.pt_expiry_ms, "their time, in ms")
         .bytes("byway_value_max_bytes", area.value_max_bytes, "longest value")

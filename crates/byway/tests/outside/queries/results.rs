@@ -2,7 +2,7 @@
 
 use byway::serve::{ServeOptions, TcpOptions, serve};
 use byway::spec::vendor::QueryFormat;
-use byway::{Method, SqlOptions};
+use byway::{Class, Method, SqlOptions};
 
 use super::{LAGHOS, all, csv, format, laghos};
 
@@ -17,6 +17,23 @@ fn query_over_a_value_is_the_same_by_every_transfer_method() {
     }
     assert_eq!(results[0].lines().count(), 4, "{}", results[0]);
     assert!(results.iter().all(|result| *result == results[0]), "{results:?}");
+}
+
+#[test]
+fn short_result_stands_behind_its_completion_where_the_queue_asks_for_that() {
+    let of = |inline: &str| {
+        let device = byway::embedded::open(&format!("embedded-ram:64M?inline-read={inline}")).unwrap();
+        let mut kv = device.kv(None).unwrap();
+        kv.put(b"mesh", &laghos(1)).unwrap();
+        let before = device.ledger();
+        let long = "SELECT x, y, z, x + y, y + z, z + x, x - y, y - z FROM mesh";
+        let results = ["SELECT x, y FROM mesh LIMIT 4", long].map(|sql| csv(&mut kv, b"mesh", sql));
+        (results, device.ledger().since(&before).row(Class::DataWrite).count)
+    };
+    let ((by_buffer, writes), (inline, rest)) = (of("off"), of("on"));
+    assert_eq!(by_buffer, inline);
+    assert!(by_buffer[0].len() < 225 && by_buffer[1].len() > 225, "{by_buffer:?}");
+    assert_eq!(writes - rest, 1, "the short one is not written to a buffer");
 }
 
 #[test]

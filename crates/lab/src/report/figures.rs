@@ -9,6 +9,7 @@ use byway_measure::rows::TransferRow;
 use super::breakdown::{self, Part};
 use super::claims::Topic;
 use super::measured::{COSMOS, COSMOS_FITTED, COSMOS_GEN5, Measured, NATIVE_CXL};
+use super::reads;
 use crate::fit::{self, Fit};
 
 /// Links that a 32-byte put is shown over.
@@ -51,6 +52,7 @@ pub fn sections(measured: &Measured, fit: &Fit, source: &Source) -> Result<Vec<S
     let sections = vec![
         traffic_section(measured, source),
         latency_section(measured, source),
+        reads::section(source)?,
         fitted_section(measured, fit, source)?,
         parts_section(source)?,
         links_section(measured, source)?,
@@ -200,7 +202,11 @@ fn by_size(
     )
 }
 
-fn profile(setting: &str) -> Result<Profile, Undrawn> {
+/// The profile of a setting.
+///
+/// # Errors
+/// Where there is none of that name.
+pub(super) fn profile(setting: &str) -> Result<Profile, Undrawn> {
     Profile::by_name(setting).ok_or_else(|| Undrawn::Setting(format!("no profile is called {setting}")))
 }
 

@@ -7,5 +7,6 @@ pub mod figures;
 pub mod html;
 pub mod import;
 pub mod measured;
+mod reads;
 pub mod run;
 pub mod wire_bytes;

@@ -11,7 +11,8 @@ export BYWAY_COMMIT := $(shell git describe --always --dirty --abbrev=8 2>/dev/n
 all:
 	cargo build --release $(CARGOFLAGS) -p byway-cli -p byway-c -p byway-tdm-interpose -p byway-lab
 
-# An image, the real Unicode records by every transfer method, the papers' workloads, report.html. Under 5 minutes.
+# An image, the real Unicode records by every transfer method, a query by the device and by the host, the papers' workloads,
+# report.html. Under 5 minutes.
 demo:
 	tools/demo.sh
 

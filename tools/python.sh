@@ -16,6 +16,14 @@ python_environment() {
     return 1
 }
 
+# DuckDB, beside which the device's queries are tested. Fails with one sentence.
+python_duckdb() {
+    "$PYTHON" -c 'import duckdb, pyarrow' 2>/dev/null && return 0
+    "$PYTHON" -m pip install -q duckdb pyarrow >/dev/null 2>&1 && return 0
+    echo "duckdb and pyarrow are not to be had: pip cannot reach its index"
+    return 1
+}
+
 python_can() {
     python3 -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }

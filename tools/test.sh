@@ -39,7 +39,7 @@ ahead() {
 
 # What is fetched rather than computed comes while others compile: Python's tools, then the tree that guests boot from.
 fetch() {
-    python_environment
+    python_environment && python_duckdb
     touch "$logs/fetched"
     tests/vm/build.sh --can && nice tests/vm/build.sh
 }
@@ -126,16 +126,27 @@ fuzz_verdict() {
     return "$(cat "$logs/run-$1.code" || echo 1)"
 }
 
+# Random queries on random files by the device's SQL and by DuckDB, at a fixed seed. Files of differences are left beside the log.
+compare_with_duckdb() (
+    cd "$logs" && "$OLDPWD/$PYTHON" "$OLDPWD/tests/duckdb/compare.py" "$OLDPWD/target/debug/examples/query" 300 1
+)
+
 # The Python module: installed, and tested from outside. pytest's counts are added.
 python_module() {
-    local why log=$logs/python-tests.log ok bad
+    local why log=$logs/python-tests.log ok bad ignored=()
     if ! why=$(python_environment); then
         echo "python_module: $why" >> "$BYWAY_SKIPS"
         return
     fi
+    if why=$(python_duckdb); then
+        check duckdb compare_with_duckdb
+    else
+        echo "duckdb: $why" >> "$BYWAY_SKIPS"
+        ignored=(--ignore bindings/python/tests/test_duckdb.py)
+    fi
     check python-install python_install || return
     stage python-tests
-    "$PYTHON" -m pytest bindings/python -rs > "$log" 2>&1
+    "$PYTHON" -m pytest bindings/python -rs "${ignored[@]}" > "$log" 2>&1
     local code=$?
     ok=$(tail -n 1 "$log" | grep -oE '[0-9]+ passed' | grep -oE '[0-9]+' || echo 0)
     bad=$(tail -n 1 "$log" | grep -oE '[0-9]+ (failed|error)' | grep -oE '[0-9]+' | awk '{n += $1} END {print n + 0}')

@@ -64,7 +64,8 @@ pub fn controller(bytes: &[u8]) {
     machine.check_usable();
 }
 
-fn act(machine: &mut Machine, input: &mut Input<'_>) {
+/// One thing that a host does.
+pub fn act(machine: &mut Machine, input: &mut Input<'_>) {
     match input.byte() % 24 {
         0 => write_register(machine, input),
         1 => ring(machine, input),

@@ -4,9 +4,11 @@
 //! corpus and a bounded number of further inputs, on stable Rust.
 
 mod admin;
+mod answers;
 mod authentication;
 mod capsules;
 mod compute;
+mod compute_commands;
 mod controller;
 mod fabrics;
 mod image;
@@ -29,9 +31,10 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 41] = [
+pub const TARGETS: [Target; 42] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
+    ("compute_commands", compute_commands::compute_commands),
     ("sql", compute::sql),
     ("parquet", compute::parquet),
     ("ebpf", programs::ebpf),

@@ -234,17 +234,17 @@ impl Machine {
 
     /// Lets the device run once, for at most `budget` commands.
     pub fn run_once(&mut self, budget: u32) -> Next {
-        let mut port = Port {
-            memory: &self.view,
-            meter: &mut self.meter,
-            interrupts: &NoInterrupts,
-            own_memory: 0..0,
-            device_memory: DeviceMemory::Windows,
-            capsule: None,
-            grants: None,
-        };
+        let mut port = port(&self.view, &mut self.meter);
         self.controller.sync_now(&mut self.subsystem, &mut port, self.now_ps);
         self.controller.run(&mut self.subsystem, &mut port, &self.doorbells, None, self.now_ps, budget)
+    }
+
+    /// Completes the commands that waited for a query and have its answer.
+    pub fn answer(&mut self) {
+        while let Some(done) = self.subsystem.next_done() {
+            let mut port = port(&self.view, &mut self.meter);
+            self.controller.complete_external(&mut self.subsystem, &mut port, done);
+        }
     }
 
     /// Runs the device until it has nothing to do. It must become idle.
@@ -334,6 +334,18 @@ impl Machine {
         let entry = self.reap(1)?;
         assert_eq!(entry.cid, cid);
         Some(entry)
+    }
+}
+
+fn port<'a>(memory: &'a DmaView, meter: &'a mut Meter) -> Port<'a> {
+    Port {
+        memory,
+        meter,
+        interrupts: &NoInterrupts,
+        own_memory: 0..0,
+        device_memory: DeviceMemory::Windows,
+        capsule: None,
+        grants: None,
     }
 }
 

@@ -70,6 +70,11 @@ fn chunks_with_a_wrong_length_are_never_read_as_commands() {
 }
 
 #[test]
+fn commands_of_queries_memory_and_programs_neither_panic_nor_hang() {
+    smoke("compute_commands", 1000);
+}
+
+#[test]
 fn any_text_is_a_query_that_ends_or_is_refused() {
     smoke("sql", 5000);
 }

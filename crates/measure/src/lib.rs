@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 pub mod distribution;
 pub mod experiment;
 pub mod puts;

@@ -9,9 +9,10 @@ use byway::embedded::EmbeddedDevice;
 use byway::{Address, Class, Device, ErrorKind, Kv, Ledger, Nvm, SqlOptions, SqlResult};
 use byway_console::files;
 use byway_console::terminal::Interrupt;
+use byway_measure::blocks::Blocks;
 
 use super::kv_device::{key_of, no_key};
-use super::sql_in_host::{self, Blocks};
+use super::sql_in_host;
 use crate::args;
 use crate::opened;
 

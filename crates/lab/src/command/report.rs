@@ -14,6 +14,7 @@ use byway_measure::rows::{Stored, TransferRow};
 use crate::args::Report;
 use crate::fit::fit;
 use crate::report::claims::{Claim, Verdict};
+use crate::report::compute::{both_ways, shown, texts};
 use crate::report::figures;
 use crate::report::html;
 use crate::report::import;
@@ -35,8 +36,12 @@ pub fn run(args: &Report, out: &mut impl Write, interrupt: &Interrupt) -> Result
         Some(records) => import::run(&args.dir, records, interrupt)?,
         None => Vec::new(),
     };
-    let mut measured = Plan { puts, seed: args.seed, interrupt }.run()?;
+    let plan = Plan { puts, seed: args.seed, interrupt };
+    let mut computed = both_ways::run(&args.dir, &plan)?;
+    computed.texts = texts::run(&plan)?;
+    let mut measured = plan.run()?;
     measured.imports = imports;
+    measured.computed = computed;
     let tables = tables(&measured);
     let command = format!("byway-lab report DIR --count {puts} --seed {}", args.seed);
     let source = Source::of_this_machine(command)
@@ -71,7 +76,7 @@ pub fn write_downloads(dir: &Path, downloads: &[FigureFile]) -> Result<()> {
 
 const HEADINGS: [&str; 6] = ["method", "payload B", "wire B", "flash pages", "model latency", "wall puts"];
 
-/// The tables of a report: the real records, if there were any, and the mixed workload M.
+/// The tables of a report: the real records, if there were any, the mixed workload M, and queries.
 fn tables(measured: &Measured) -> Vec<(String, Table)> {
     let mut tables = Vec::new();
     if let Some(first) = measured.imports.first() {
@@ -99,6 +104,7 @@ fn tables(measured: &Measured) -> Vec<(String, Table)> {
         }
     }
     tables.push((format!("Workload M, {} puts, {COSMOS}", measured.puts), table));
+    tables.extend(shown::tables(&measured.computed));
     tables
 }
 

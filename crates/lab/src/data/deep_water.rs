@@ -35,6 +35,11 @@ const SPLASH: f64 = 0.2;
 /// Radius of the asteroid's debris.
 const DEBRIS_RADIUS: f64 = 0.06;
 
+/// Surface and spray, by the part of a cell that is water.
+pub const SURFACE: &str = "v02 > 0.1 AND v02 < 0.9";
+/// The asteroid, by the part of a cell that it is.
+pub const DEBRIS: &str = "v03 > 0.1";
+
 /// The set as it is generated.
 pub struct DeepWater {
     drops: Noise,
@@ -66,8 +71,8 @@ impl DeepWater {
             sample: Sample::new(rows, ROWS, Noise::new(seed, 3)),
             batches: Batches::of(rows),
             rows,
-            surface: Predicate::new("surface and spray", "v02 > 0.1 AND v02 < 0.9"),
-            debris_rows: Predicate::new("asteroid", "v03 > 0.1"),
+            surface: Predicate::new("surface and spray", SURFACE),
+            debris_rows: Predicate::new("asteroid", DEBRIS),
         }
     }
 

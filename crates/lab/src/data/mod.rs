@@ -14,8 +14,35 @@ use byway_console::size::counted;
 use clap::ValueEnum;
 use serde::Serialize;
 
+pub use self::laghos::{QUERY as LAGHOS_QUERY, ROWS as LAGHOS_ROWS};
 pub use self::table::Table;
 pub use self::write::{Written, write};
+
+/// A text that goes with a set.
+#[derive(Clone, Copy, Debug)]
+pub struct Text {
+    /// The set.
+    pub set: &'static str,
+    /// What it asks for.
+    pub asks: &'static str,
+    /// The words behind WHERE, or a whole query.
+    pub sql: &'static str,
+}
+
+/// The texts that go with the sets, as hosts send them to a device.
+pub const TEXTS: [Text; 11] = [
+    Text { set: "VPIC", asks: "energy threshold", sql: vpic::THRESHOLD },
+    Text { set: "VPIC", asks: "one particle", sql: "ID = 1048576" },
+    Text { set: "VPIC", asks: "energy band", sql: vpic::BAND },
+    Text { set: "Deep Water", asks: "asteroid", sql: deep_water::DEBRIS },
+    Text { set: "Deep Water", asks: "surface", sql: deep_water::SURFACE },
+    Text { set: "Wildfire", asks: "fuel", sql: wildfire::WITH_FUEL },
+    Text { set: "TPC-H", asks: "Q1", sql: tpch::Q1 },
+    Text { set: "TPC-H", asks: "Q14", sql: tpch::Q14 },
+    Text { set: "TPC-H", asks: "Q19", sql: tpch::Q19 },
+    Text { set: "TPC-H", asks: "Q6", sql: tpch::Q6 },
+    Text { set: "Laghos", asks: "whole query", sql: LAGHOS_QUERY },
+];
 
 /// A set that can be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]

@@ -51,11 +51,15 @@ const SEPTEMBER_1995: i32 = 9374;
 const OCTOBER_1995: i32 = 9404;
 const LAST_OF_Q1: i32 = 10_471;
 
-const Q1: &str = "l_shipdate <= DATE '1998-09-02'";
-const Q6: &str = "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01' AND l_discount BETWEEN 0.05 AND 0.07 \
+/// Condition of TPC-H Q1 on this table.
+pub const Q1: &str = "l_shipdate <= DATE '1998-09-02'";
+/// Condition of TPC-H Q6 on this table.
+pub const Q6: &str = "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01' AND l_discount BETWEEN 0.05 AND 0.07 \
 AND l_quantity < 24";
-const Q14: &str = "l_shipdate >= DATE '1995-09-01' AND l_shipdate < DATE '1995-10-01'";
-const Q19: &str = "l_quantity >= 1 AND l_quantity <= 30 AND l_shipmode IN ('AIR', 'AIR REG') \
+/// Condition of TPC-H Q14 on this table.
+pub const Q14: &str = "l_shipdate >= DATE '1995-09-01' AND l_shipdate < DATE '1995-10-01'";
+/// Condition of TPC-H Q19 on this table.
+pub const Q19: &str = "l_quantity >= 1 AND l_quantity <= 30 AND l_shipmode IN ('AIR', 'AIR REG') \
 AND l_shipinstruct = 'DELIVER IN PERSON'";
 
 impl LineItem {

@@ -34,6 +34,11 @@ const THERMAL: f64 = 0.25;
 const POSITIONS: u64 = 3;
 const SUMMANDS: u64 = 12;
 
+/// Particles of much energy.
+pub const THRESHOLD: &str = "ke > 0.4";
+/// Particles of about one energy.
+pub const BAND: &str = "ke >= 0.2 AND ke < 0.21";
+
 /// The set as it is generated.
 pub struct Vpic {
     positions: Noise,
@@ -64,8 +69,8 @@ impl Vpic {
             batches: Batches::of(rows),
             rows,
             followed,
-            threshold: Predicate::new("energy threshold", "ke > 0.4"),
-            band: Predicate::new("energy band", "ke >= 0.2 AND ke < 0.21"),
+            threshold: Predicate::new("energy threshold", THRESHOLD),
+            band: Predicate::new("energy band", BAND),
             trajectory: Predicate::new("trajectory", format!("ID = {followed}")),
         }
     }

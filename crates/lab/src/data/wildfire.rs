@@ -40,6 +40,9 @@ const HILL_RADIUS: f64 = 450.0;
 /// Radius in metres of what is burnt.
 const BURNT_RADIUS: f64 = 50.0;
 
+/// Points with fuel.
+pub const WITH_FUEL: &str = "rhof_1 > 1e-06";
+
 /// The set as it is generated.
 pub struct Wildfire {
     fuel: Noise,
@@ -68,7 +71,7 @@ impl Wildfire {
             sample: Sample::new(rows, ROWS, Noise::new(seed, 3)),
             batches: Batches::of(rows),
             rows,
-            with_fuel: Predicate::new("points with fuel", "rhof_1 > 1e-06"),
+            with_fuel: Predicate::new("points with fuel", WITH_FUEL),
         }
     }
 

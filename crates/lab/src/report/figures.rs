@@ -8,6 +8,7 @@ use byway_measure::rows::TransferRow;
 
 use super::breakdown::{self, Part};
 use super::claims::Topic;
+use super::compute;
 use super::measured::{COSMOS, COSMOS_FITTED, COSMOS_GEN5, Measured, NATIVE_CXL};
 use super::reads;
 use crate::fit::{self, Fit};
@@ -58,6 +59,7 @@ pub fn sections(measured: &Measured, fit: &Fit, source: &Source) -> Result<Vec<S
         links_section(measured, source)?,
         workloads_section(measured, source),
         packing_section(measured, source),
+        compute::shown::section(&measured.computed, source),
     ];
     for figure in sections.iter().flat_map(|section| &section.figures) {
         figure.svg()?;

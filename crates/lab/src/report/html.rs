@@ -12,7 +12,7 @@ use super::measured::Measured;
 const STYLE: &str = include_str!("style.css");
 
 /// Words of the page, in the order that they come up in.
-const TERMS: [(&str, &str); 11] = [
+const TERMS: [(&str, &str); 12] = [
     (
         "put",
         "one value stored under a key, by one command of the NVMe key-value command set or by vendor commands beside it",
@@ -46,6 +46,10 @@ const TERMS: [(&str, &str); 11] = [
         "cosmos with the times that no source gives fitted to the claims that hold together: what it reproduces is no finding",
     ),
     ("modelled time", "a sum of the profile's step times; it is the same in every run"),
+    (
+        "query, text",
+        "SQL that the device executes over a Parquet file that it stores; a predicate is its condition",
+    ),
     ("residual", "what is left between a paper's figure and ours"),
     ("mixgraph", "sizes of a social network's key-value store: generalised Pareto, mean 35 bytes"),
 ];

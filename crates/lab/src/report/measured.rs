@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use byway_measure::rows::{Stored, TransferRow, WorkloadRow};
 use byway_measure::thresholds::Threshold;
 
+use super::compute::Computed;
+
 /// The drive of both papers, as they had it.
 pub const COSMOS: &str = "cosmos";
 /// The same drive and host costs on a Gen5 x8 link: what BandSlim's ÷6.4 stands for.
@@ -75,6 +77,8 @@ pub struct Measured {
     pub thresholds: Vec<Threshold>,
     /// The real records.
     pub imports: Vec<ImportPoint>,
+    /// Queries, and their texts.
+    pub computed: Computed,
     /// Puts of each workload.
     pub puts: u64,
     /// The seed of keys, sizes and values.
@@ -139,7 +143,9 @@ pub fn distinct<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 pub mod tests {
+    use super::super::compute::{QueryPoint, TextPoint, both_ways, texts};
     use super::*;
+    use crate::data::{TEXTS, Text};
     use byway_link::{Method, Profile, cost};
     use byway_measure::workload::Workload;
 
@@ -243,7 +249,39 @@ pub mod tests {
                 measured.packing.push(point);
             }
         }
+        measured.computed = computed();
         measured
+    }
+
+    /// Texts as the closed form has them, and a query that moves less the later its way is named.
+    fn computed() -> Computed {
+        let mut computed = Computed { rows: 84_000, object_bytes: 2_000_000, ..Computed::default() };
+        for setting in texts::SETTINGS {
+            for Text { set, asks, sql } in TEXTS {
+                for method in texts::METHODS {
+                    let row = modelled(&profile_of(setting), method, sql.len() as u32);
+                    computed.texts.push(TextPoint {
+                        set: set.into(),
+                        asks: asks.into(),
+                        sql: sql.into(),
+                        row,
+                    });
+                }
+            }
+        }
+        for setting in both_ways::SETTINGS {
+            for (place, way) in (1..).zip(both_ways::WAYS) {
+                computed.queries.push(QueryPoint {
+                    setting: setting.into(),
+                    way: way.name(),
+                    commands: 2,
+                    wire_bytes: 1000 * place,
+                    payload_bytes: 900 * place,
+                    model_ns: 500 * place,
+                });
+            }
+        }
+        computed
     }
 
     #[test]

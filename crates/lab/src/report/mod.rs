@@ -3,6 +3,7 @@
 pub mod account;
 pub mod breakdown;
 pub mod claims;
+pub mod compute;
 pub mod figures;
 pub mod html;
 pub mod import;

@@ -13,7 +13,7 @@ use crate::command_queue::CommandQueue;
 use crate::errors::{Fault, invalid, is_of, refused};
 use crate::held::Held;
 use crate::memory::{Cargo, Keep, len_of};
-use crate::query;
+use crate::query::{self, BlockQueries};
 
 /// Most bytes of one command by which bytes are read.
 const STEP_BYTES: usize = 1 << 20;
@@ -25,6 +25,7 @@ const MOST_BLOCKS: usize = 1 << 16;
 #[pyclass(frozen, module = "byway")]
 pub struct Nvm {
     queue: Arc<CommandQueue>,
+    queries: Arc<BlockQueries>,
     nsid: Nsid,
     lba_bytes: u32,
     blocks: u64,
@@ -51,26 +52,12 @@ impl Nvm {
             (usize::try_from(most_bytes).unwrap_or(usize::MAX) / lba).clamp(1, MOST_BLOCKS) * lba;
         let step_bytes = most_bytes.min((STEP_BYTES / lba).max(1) * lba);
         let queue = CommandQueue::open(held, |options| options)?;
-        Ok(Self { queue, nsid: namespace.nsid, lba_bytes, blocks, step_bytes, most_bytes })
+        let queries = BlockQueries::new(held, namespace.nsid);
+        Ok(Self { queue, queries, nsid: namespace.nsid, lba_bytes, blocks, step_bytes, most_bytes })
     }
 
     fn send(&self, py: Python<'_>, command: NvmCommand) -> PyResult<()> {
         self.queue.execute(py, Command::Nvm(command), Keep::Nothing).map(drop)
-    }
-
-    /// The result of a query, by a queue of its own: it waits for the device's threads.
-    fn queried(
-        &self,
-        py: Python<'_>,
-        slba: u64,
-        bytes: u64,
-        sql: &str,
-        options: byway::SqlOptions,
-    ) -> PyResult<Vec<u8>> {
-        let nsid = self.nsid;
-        self.queue
-            .held
-            .with(py, |device| query::whole(device.nvm(Some(nsid))?.query(slba, bytes, sql, options)?))
     }
 
     /// Reads into memory of a buffer or of the program's.
@@ -260,7 +247,7 @@ impl Nvm {
         explain: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let options = query::options_of(format, header, explain)?;
-        let result = self.queried(py, slba, bytes, sql, options)?;
+        let result = self.queries.execute(py, (slba, bytes), sql, options)?;
         Ok(PyBytes::new(py, &result))
     }
 
@@ -272,7 +259,7 @@ impl Nvm {
         bytes: u64,
         sql: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
-        query::table(py, &self.queried(py, slba, bytes, sql, query::arrow())?)
+        query::table(py, &self.queries.execute(py, (slba, bytes), sql, query::arrow())?)
     }
 
     /// Makes completed writes durable on the media below.

@@ -1,6 +1,7 @@
 """Blocks as slices, and synchronous calls."""
 
 import random
+from pathlib import Path
 
 import numpy
 import pytest
@@ -197,3 +198,19 @@ def test_a_random_script_does_what_a_bytearray_does(blocks):
             case _:
                 assert nvm[start : start + count] == model[place]
     assert nvm[:64] == model
+
+
+def test_queries_of_blocks_move_text_and_result_by_two_commands():
+    mesh = (Path(__file__).parents[3] / "tests" / "data" / "laghos" / "test1.parquet").read_bytes()
+    with byway.open("ram:64M") as device:
+        nvm = device.nvm
+        blocks = -(-len(mesh) // nvm.lba_bytes)
+        nvm[0:blocks] = mesh.ljust(blocks * nvm.lba_bytes, b"\0")
+        sql = "SELECT count(*) AS n, max(x) AS x FROM mesh WHERE y < 0.04"
+        # The first opens a queue for all of them.
+        assert nvm.query(0, len(mesh), sql) == b"n,x\n4,2.5625\n"
+        before = device.ledger()
+        assert nvm.query(0, len(mesh), sql) == b"n,x\n4,2.5625\n"
+        assert (device.ledger() - before).rows()["command_fetch"].count == 2
+    with pytest.raises(byway.Error):
+        nvm.query(0, len(mesh), sql)

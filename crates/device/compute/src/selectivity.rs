@@ -1,4 +1,4 @@
-//! Estimates of how many rows conditions hold for, as if values were spread evenly between the extremes that a file states.
+//! Estimates of how many rows conditions hold for, as if values were spread evenly between the least and the greatest value that a file states.
 
 use crate::plan::{Bound, Constant};
 use crate::sql::CompareOp;

@@ -4,22 +4,23 @@ use std::any::Any;
 use std::sync::Arc;
 
 use arrow_array::types::{
-    Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    BinaryType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    Utf8Type,
 };
 use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::min_max::{BinaryExtremes, BooleanExtremes, Extreme, PrimitiveExtremes, TextExtremes};
+use super::min_max::{BooleanMinMax, BytesMinMax, MinMax, PrimitiveMinMax};
 use super::rows::GroupedRows;
 use super::sums::{FloatSums, WholeSums};
 use crate::error::QueryError;
 use crate::plan::{AggregateCall, Bound};
 use crate::sql::AggregateFunction;
 
-/// What is given of what was kept.
+/// Which value of a group an aggregate function has in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Give {
+pub(super) enum Finish {
     /// The value itself.
     Value,
     /// The sum by the number of its values.
@@ -39,7 +40,8 @@ pub(super) trait Accumulator: Any + Send {
     fn held_bytes(&self) -> usize;
 
     /// The result of each of `groups` groups, as `data_type`.
-    fn finish(&mut self, groups: usize, give: Give, data_type: &DataType) -> Result<ArrayRef, QueryError>;
+    fn finish(&mut self, groups: usize, finish: Finish, data_type: &DataType)
+    -> Result<ArrayRef, QueryError>;
 }
 
 /// What `call` keeps.
@@ -51,35 +53,35 @@ pub(super) fn accumulator(call: &AggregateCall) -> Box<dyn Accumulator> {
             Box::new(FloatSums::default())
         }
         (AggregateFunction::Sum | AggregateFunction::Avg, _) => Box::new(WholeSums::new(argument)),
-        (AggregateFunction::Min, _) => extremes(&argument, Extreme::Least),
-        (AggregateFunction::Max, _) => extremes(&argument, Extreme::Greatest),
+        (AggregateFunction::Min, _) => min_max(&argument, MinMax::Min),
+        (AggregateFunction::Max, _) => min_max(&argument, MinMax::Max),
     }
 }
 
-fn extremes(of: &DataType, extreme: Extreme) -> Box<dyn Accumulator> {
+fn min_max(of: &DataType, function: MinMax) -> Box<dyn Accumulator> {
     match of {
-        DataType::Int32 => Box::new(PrimitiveExtremes::<Int32Type>::new(extreme)),
-        DataType::Int64 => Box::new(PrimitiveExtremes::<Int64Type>::new(extreme)),
-        DataType::Float32 => Box::new(PrimitiveExtremes::<Float32Type>::new(extreme)),
-        DataType::Float64 => Box::new(PrimitiveExtremes::<Float64Type>::new(extreme)),
-        DataType::Decimal128(..) => Box::new(PrimitiveExtremes::<Decimal128Type>::new(extreme)),
-        DataType::Date32 => Box::new(PrimitiveExtremes::<Date32Type>::new(extreme)),
+        DataType::Int32 => Box::new(PrimitiveMinMax::<Int32Type>::new(function)),
+        DataType::Int64 => Box::new(PrimitiveMinMax::<Int64Type>::new(function)),
+        DataType::Float32 => Box::new(PrimitiveMinMax::<Float32Type>::new(function)),
+        DataType::Float64 => Box::new(PrimitiveMinMax::<Float64Type>::new(function)),
+        DataType::Decimal128(..) => Box::new(PrimitiveMinMax::<Decimal128Type>::new(function)),
+        DataType::Date32 => Box::new(PrimitiveMinMax::<Date32Type>::new(function)),
         DataType::Timestamp(TimeUnit::Second, _) => {
-            Box::new(PrimitiveExtremes::<TimestampSecondType>::new(extreme))
+            Box::new(PrimitiveMinMax::<TimestampSecondType>::new(function))
         }
         DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            Box::new(PrimitiveExtremes::<TimestampMillisecondType>::new(extreme))
+            Box::new(PrimitiveMinMax::<TimestampMillisecondType>::new(function))
         }
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            Box::new(PrimitiveExtremes::<TimestampMicrosecondType>::new(extreme))
+            Box::new(PrimitiveMinMax::<TimestampMicrosecondType>::new(function))
         }
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            Box::new(PrimitiveExtremes::<TimestampNanosecondType>::new(extreme))
+            Box::new(PrimitiveMinMax::<TimestampNanosecondType>::new(function))
         }
-        DataType::Boolean => Box::new(BooleanExtremes::new(extreme)),
-        DataType::Binary => Box::new(BinaryExtremes::new(extreme)),
+        DataType::Boolean => Box::new(BooleanMinMax::new(function)),
+        DataType::Binary => Box::new(BytesMinMax::<BinaryType>::new(function)),
         // No column is read as any other type.
-        _ => Box::new(TextExtremes::new(extreme)),
+        _ => Box::new(BytesMinMax::<Utf8Type>::new(function)),
     }
 }
 
@@ -127,7 +129,7 @@ impl Accumulator for Counts {
         self.0.capacity() * size_of::<i64>()
     }
 
-    fn finish(&mut self, groups: usize, _: Give, _: &DataType) -> Result<ArrayRef, QueryError> {
+    fn finish(&mut self, groups: usize, _: Finish, _: &DataType) -> Result<ArrayRef, QueryError> {
         self.0.resize(groups, 0);
         Ok(Arc::new(Int64Array::from(self.0.clone())))
     }

@@ -1,29 +1,33 @@
-//! Least and greatest values. NaN is greater than every number, and both zeroes are equal.
+//! MIN and MAX. NaN is greater than every number, and both zeroes are equal.
 
 use std::cmp::Ordering;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, StringArray};
+use arrow_array::types::ByteArrayType;
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, GenericByteArray, PrimitiveArray,
+};
 use arrow_schema::DataType;
 
-use super::accumulator::{Accumulator, Give, same_kind};
+use super::accumulator::{Accumulator, Finish, same_kind};
 use super::rows::GroupedRows;
 use crate::error::QueryError;
 
-/// Which value of a group is kept.
+/// Which of the two functions is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extreme {
-    Least,
-    Greatest,
+pub(super) enum MinMax {
+    Min,
+    Max,
 }
 
-impl Extreme {
-    /// Whether a value that is `than` what is kept takes its place.
-    fn is_beaten_by(self, than: Ordering) -> bool {
+impl MinMax {
+    /// Whether a value that compares as `than` with the kept one replaces it.
+    fn prefers(self, than: Ordering) -> bool {
         match self {
-            Self::Least => than == Ordering::Less,
-            Self::Greatest => than == Ordering::Greater,
+            Self::Min => than == Ordering::Less,
+            Self::Max => than == Ordering::Greater,
         }
     }
 }
@@ -38,13 +42,13 @@ fn order<N: PartialOrd>(left: &N, right: &N) -> Ordering {
 
 /// The value of each group, `None` before it has one.
 struct Kept<V> {
-    extreme: Extreme,
+    function: MinMax,
     values: Vec<Option<V>>,
 }
 
 impl<V: PartialOrd> Kept<V> {
-    fn new(extreme: Extreme) -> Self {
-        Self { extreme, values: Vec::new() }
+    fn new(function: MinMax) -> Self {
+        Self { function, values: Vec::new() }
     }
 
     fn resize(&mut self, groups: usize) {
@@ -53,7 +57,7 @@ impl<V: PartialOrd> Kept<V> {
 
     fn offer(&mut self, group: u32, value: V) {
         let kept = &mut self.values[group as usize];
-        if kept.as_ref().is_none_or(|kept| self.extreme.is_beaten_by(order(&value, kept))) {
+        if kept.as_ref().is_none_or(|kept| self.function.prefers(order(&value, kept))) {
             *kept = Some(value);
         }
     }
@@ -69,19 +73,19 @@ impl<V: PartialOrd> Kept<V> {
 }
 
 fn no_values() -> QueryError {
-    QueryError::Value("the least or greatest of no expression".to_owned())
+    QueryError::Value("MIN or MAX without an argument".to_owned())
 }
 
-/// Extremes of numbers, dates and times.
-pub(super) struct PrimitiveExtremes<T: ArrowPrimitiveType>(Kept<T::Native>);
+/// MIN or MAX of numbers, dates and times.
+pub(super) struct PrimitiveMinMax<T: ArrowPrimitiveType>(Kept<T::Native>);
 
-impl<T: ArrowPrimitiveType<Native: PartialOrd>> PrimitiveExtremes<T> {
-    pub fn new(extreme: Extreme) -> Self {
-        Self(Kept::new(extreme))
+impl<T: ArrowPrimitiveType<Native: PartialOrd>> PrimitiveMinMax<T> {
+    pub fn new(function: MinMax) -> Self {
+        Self(Kept::new(function))
     }
 }
 
-impl<T: ArrowPrimitiveType<Native: PartialOrd>> Accumulator for PrimitiveExtremes<T> {
+impl<T: ArrowPrimitiveType<Native: PartialOrd>> Accumulator for PrimitiveMinMax<T> {
     fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
         self.0.resize(rows.groups);
         let values = values.ok_or_else(no_values)?.as_primitive::<T>();
@@ -107,23 +111,23 @@ impl<T: ArrowPrimitiveType<Native: PartialOrd>> Accumulator for PrimitiveExtreme
         self.0.values.capacity() * size_of::<Option<T::Native>>()
     }
 
-    fn finish(&mut self, groups: usize, _: Give, data_type: &DataType) -> Result<ArrayRef, QueryError> {
+    fn finish(&mut self, groups: usize, _: Finish, data_type: &DataType) -> Result<ArrayRef, QueryError> {
         self.0.resize(groups);
         let array: PrimitiveArray<T> = self.0.values.drain(..).collect();
         Ok(Arc::new(array.with_data_type(data_type.clone())))
     }
 }
 
-/// Extremes of true and false.
-pub(super) struct BooleanExtremes(Kept<bool>);
+/// MIN or MAX of booleans.
+pub(super) struct BooleanMinMax(Kept<bool>);
 
-impl BooleanExtremes {
-    pub fn new(extreme: Extreme) -> Self {
-        Self(Kept::new(extreme))
+impl BooleanMinMax {
+    pub fn new(function: MinMax) -> Self {
+        Self(Kept::new(function))
     }
 }
 
-impl Accumulator for BooleanExtremes {
+impl Accumulator for BooleanMinMax {
     fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
         self.0.resize(rows.groups);
         for (group, value) in rows.of_row.iter().zip(values.ok_or_else(no_values)?.as_boolean()) {
@@ -148,122 +152,67 @@ impl Accumulator for BooleanExtremes {
         self.0.values.capacity()
     }
 
-    fn finish(&mut self, groups: usize, _: Give, _: &DataType) -> Result<ArrayRef, QueryError> {
+    fn finish(&mut self, groups: usize, _: Finish, _: &DataType) -> Result<ArrayRef, QueryError> {
         self.0.resize(groups);
         Ok(Arc::new(self.0.values.drain(..).collect::<BooleanArray>()))
     }
 }
 
-/// Extremes of strings or bytes, compared byte by byte.
-struct BytesKept {
+/// MIN or MAX of strings or bytes, compared byte by byte.
+pub(super) struct BytesMinMax<T: ByteArrayType<Offset = i32>> {
     kept: Kept<Box<[u8]>>,
     /// Bytes of the values that are kept.
     bytes: usize,
+    array_type: PhantomData<T>,
 }
 
-impl BytesKept {
-    fn new(extreme: Extreme) -> Self {
-        Self { kept: Kept::new(extreme), bytes: 0 }
+impl<T: ByteArrayType<Offset = i32>> BytesMinMax<T> {
+    pub fn new(function: MinMax) -> Self {
+        Self { kept: Kept::new(function), bytes: 0, array_type: PhantomData }
     }
 
-    /// Copies a value only where it takes the place of another.
+    /// Copies a value only where it replaces another.
     fn offer(&mut self, group: u32, value: &[u8]) {
-        let extreme = self.kept.extreme;
+        let function = self.kept.function;
         let kept = &mut self.kept.values[group as usize];
-        if kept.as_ref().is_none_or(|kept| extreme.is_beaten_by(value.cmp(kept))) {
+        if kept.as_ref().is_none_or(|kept| function.prefers(value.cmp(kept))) {
             self.bytes += value.len();
             self.bytes -= kept.as_ref().map_or(0, |kept| kept.len());
             *kept = Some(value.into());
         }
     }
+}
 
-    fn merge(&mut self, of_row: &[u32], groups: usize, other: Self) {
+impl<T: ByteArrayType<Offset = i32>> Accumulator for BytesMinMax<T> {
+    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
+        self.kept.resize(rows.groups);
+        for (group, value) in rows.of_row.iter().zip(values.ok_or_else(no_values)?.as_bytes::<T>()) {
+            if let Some(value) = value {
+                self.offer(*group, value.as_ref());
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(
+        &mut self,
+        of_row: &[u32],
+        groups: usize,
+        other: Box<dyn Accumulator>,
+    ) -> Result<(), QueryError> {
+        let other = same_kind::<Self>(other)?;
         self.bytes += other.bytes;
         self.kept.merge(of_row, groups, other.kept);
+        Ok(())
     }
 
     fn held_bytes(&self) -> usize {
         self.bytes + self.kept.values.capacity() * size_of::<Option<Box<[u8]>>>()
     }
-}
 
-/// Extremes of strings.
-pub(super) struct TextExtremes(BytesKept);
-
-impl TextExtremes {
-    pub fn new(extreme: Extreme) -> Self {
-        Self(BytesKept::new(extreme))
-    }
-}
-
-impl Accumulator for TextExtremes {
-    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
-        self.0.kept.resize(rows.groups);
-        for (group, value) in rows.of_row.iter().zip(values.ok_or_else(no_values)?.as_string::<i32>()) {
-            if let Some(value) = value {
-                self.0.offer(*group, value.as_bytes());
-            }
-        }
-        Ok(())
-    }
-
-    fn merge(
-        &mut self,
-        of_row: &[u32],
-        groups: usize,
-        other: Box<dyn Accumulator>,
-    ) -> Result<(), QueryError> {
-        self.0.merge(of_row, groups, same_kind::<Self>(other)?.0);
-        Ok(())
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.0.held_bytes()
-    }
-
-    fn finish(&mut self, groups: usize, _: Give, _: &DataType) -> Result<ArrayRef, QueryError> {
-        self.0.kept.resize(groups);
-        let text = |value: Option<Box<[u8]>>| value.map(|value| String::from_utf8_lossy(&value).into_owned());
-        Ok(Arc::new(self.0.kept.values.drain(..).map(text).collect::<StringArray>()))
-    }
-}
-
-/// Extremes of bytes.
-pub(super) struct BinaryExtremes(BytesKept);
-
-impl BinaryExtremes {
-    pub fn new(extreme: Extreme) -> Self {
-        Self(BytesKept::new(extreme))
-    }
-}
-
-impl Accumulator for BinaryExtremes {
-    fn add(&mut self, rows: &GroupedRows<'_>, values: Option<&ArrayRef>) -> Result<(), QueryError> {
-        self.0.kept.resize(rows.groups);
-        for (group, value) in rows.of_row.iter().zip(values.ok_or_else(no_values)?.as_binary::<i32>()) {
-            if let Some(value) = value {
-                self.0.offer(*group, value);
-            }
-        }
-        Ok(())
-    }
-
-    fn merge(
-        &mut self,
-        of_row: &[u32],
-        groups: usize,
-        other: Box<dyn Accumulator>,
-    ) -> Result<(), QueryError> {
-        self.0.merge(of_row, groups, same_kind::<Self>(other)?.0);
-        Ok(())
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.0.held_bytes()
-    }
-
-    fn finish(&mut self, groups: usize, _: Give, _: &DataType) -> Result<ArrayRef, QueryError> {
-        self.0.kept.resize(groups);
-        Ok(Arc::new(self.0.kept.values.drain(..).collect::<BinaryArray>()))
+    fn finish(&mut self, groups: usize, _: Finish, _: &DataType) -> Result<ArrayRef, QueryError> {
+        self.kept.resize(groups);
+        let (offsets, values, nulls) = self.kept.values.drain(..).collect::<BinaryArray>().into_parts();
+        Ok(Arc::new(GenericByteArray::<T>::try_new(offsets, values, nulls)?))
     }
 }

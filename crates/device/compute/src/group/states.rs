@@ -3,7 +3,7 @@
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 
-use super::accumulator::{Accumulator, Give, accumulator};
+use super::accumulator::{Accumulator, Finish, accumulator};
 use super::rows::GroupedRows;
 use crate::error::QueryError;
 use crate::evaluate;
@@ -14,7 +14,7 @@ use crate::sql::AggregateFunction;
 pub(super) struct States {
     states: Vec<State>,
     /// For each call, the state that it keeps, what it gives of that, and its type.
-    calls: Vec<(usize, Give, DataType)>,
+    calls: Vec<(usize, Finish, DataType)>,
 }
 
 /// What one or several calls keep.
@@ -34,13 +34,13 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(function: AggregateFunction) -> (Self, Give) {
+    fn of(function: AggregateFunction) -> (Self, Finish) {
         match function {
-            AggregateFunction::Count => (Self::Count, Give::Value),
-            AggregateFunction::Sum => (Self::Sum, Give::Value),
-            AggregateFunction::Avg => (Self::Sum, Give::Average),
-            AggregateFunction::Min => (Self::Least, Give::Value),
-            AggregateFunction::Max => (Self::Greatest, Give::Value),
+            AggregateFunction::Count => (Self::Count, Finish::Value),
+            AggregateFunction::Sum => (Self::Sum, Finish::Value),
+            AggregateFunction::Avg => (Self::Sum, Finish::Average),
+            AggregateFunction::Min => (Self::Least, Finish::Value),
+            AggregateFunction::Max => (Self::Greatest, Finish::Value),
         }
     }
 }
@@ -60,9 +60,9 @@ impl States {
     pub fn new(calls: &[AggregateCall]) -> Self {
         let mut states = Self { states: Vec::new(), calls: Vec::new() };
         for call in calls {
-            let (kind, give) = Kind::of(call.function);
+            let (kind, finish) = Kind::of(call.function);
             let place = states.place_of(kind, call);
-            states.calls.push((place, give, call.data_type()));
+            states.calls.push((place, finish, call.data_type()));
         }
         states
     }
@@ -103,8 +103,8 @@ impl States {
     /// The result of each call for each of `groups` groups.
     pub fn finish(mut self, groups: usize) -> Result<Vec<ArrayRef>, QueryError> {
         let states = &mut self.states;
-        let result = |(place, give, data_type): &(usize, Give, DataType)| {
-            states[*place].accumulator.finish(groups, *give, data_type)
+        let result = |(place, finish, data_type): &(usize, Finish, DataType)| {
+            states[*place].accumulator.finish(groups, *finish, data_type)
         };
         self.calls.iter().map(result).collect()
     }

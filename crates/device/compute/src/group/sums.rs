@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Decimal128Array, Float64A
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use super::accumulator::{Accumulator, Give, same_kind};
+use super::accumulator::{Accumulator, Finish, same_kind};
 use super::rows::{GroupedRows, PARTIALS};
 use crate::error::QueryError;
 
@@ -67,13 +67,13 @@ impl Accumulator for FloatSums {
         self.groups.capacity() * size_of::<(f64, u64)>()
     }
 
-    fn finish(&mut self, groups: usize, give: Give, _: &DataType) -> Result<ArrayRef, QueryError> {
+    fn finish(&mut self, groups: usize, finish: Finish, _: &DataType) -> Result<ArrayRef, QueryError> {
         self.groups.resize(groups, (0.0, 0));
-        let given = self.groups.iter().map(|(sum, count)| {
-            let value = if give == Give::Value { *sum } else { sum / *count as f64 };
+        let values = self.groups.iter().map(|(sum, count)| {
+            let value = if finish == Finish::Value { *sum } else { sum / *count as f64 };
             (*count > 0).then_some(value)
         });
-        Ok(Arc::new(given.collect::<Float64Array>()))
+        Ok(Arc::new(values.collect::<Float64Array>()))
     }
 }
 
@@ -249,11 +249,16 @@ impl Accumulator for WholeSums {
             + self.of_partials.capacity() * size_of::<[i64; PARTIALS]>()
     }
 
-    fn finish(&mut self, groups: usize, give: Give, data_type: &DataType) -> Result<ArrayRef, QueryError> {
+    fn finish(
+        &mut self,
+        groups: usize,
+        finish: Finish,
+        data_type: &DataType,
+    ) -> Result<ArrayRef, QueryError> {
         self.resize(groups);
-        match give {
-            Give::Value => self.sums(data_type),
-            Give::Average => Ok(self.averages()),
+        match finish {
+            Finish::Value => self.sums(data_type),
+            Finish::Average => Ok(self.averages()),
         }
     }
 }

@@ -20,6 +20,9 @@ pub enum Fault {
     /// Functions called each other more than [`CALL_DEPTH_MAX`](crate::CALL_DEPTH_MAX) deep.
     #[error("functions call each other too deep")]
     Depth,
+    /// Execution left the program: its verifier should have refused it.
+    #[error("execution left the program")]
+    OutsideProgram,
     /// A program in WebAssembly trapped: a division by zero, an access outside its memory, `unreachable`.
     #[error("the program trapped")]
     Trap,
@@ -41,7 +44,9 @@ impl Fault {
         match self {
             Self::Limit => Status::INSUFFICIENT_PROGRAM_RESOURCES,
             Self::Parameter(_) | Self::ResultTooLarge => Status::INVALID_FIELD,
-            Self::Access { .. } | Self::Depth | Self::Trap | Self::Data(_) => Status::INVALID_PROGRAM_DATA,
+            Self::Access { .. } | Self::Depth | Self::OutsideProgram | Self::Trap | Self::Data(_) => {
+                Status::INVALID_PROGRAM_DATA
+            }
         }
     }
 
@@ -52,6 +57,7 @@ impl Fault {
             Self::Limit => "the program did not end within its limit of steps",
             Self::Access { .. } => "an access is outside the program's memory",
             Self::Depth => "functions call each other too deep",
+            Self::OutsideProgram => "execution left the program",
             Self::Trap => "the program trapped",
             Self::Parameter(_) => "a parameter or range of the built-in program is invalid",
             Self::Data(_) => "the data cannot be processed",

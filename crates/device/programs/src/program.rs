@@ -107,7 +107,7 @@ enum State {
 
 impl Execution {
     /// A run of `program` over `ranges`, with two parameters, that ends after `steps_max` steps. A step is an instruction, about one in
-    /// WebAssembly; for a program of the device it is a record, or 64 bytes.
+    /// WebAssembly; for a program of the device it is a record, or 8 to 64 bytes.
     #[must_use]
     pub fn new(program: Arc<Program>, ranges: &Ranges, parameters: [u64; 2], steps_max: u64) -> Self {
         let lengths = ranges.as_slice().iter().map(|range| range.length_bytes());

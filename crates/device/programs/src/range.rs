@@ -66,7 +66,7 @@ impl MemoryRange {
 pub struct Ranges {
     ranges: Vec<MemoryRange>,
     /// Indexes of `ranges`, by namespace and start.
-    order: Vec<usize>,
+    by_start: Vec<usize>,
 }
 
 impl Ranges {
@@ -86,22 +86,27 @@ impl Ranges {
         let parse =
             |descriptor: &MemoryRangeDescriptor| MemoryRange::parse(descriptor, size_of(descriptor.nsid));
         let ranges = descriptors.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-        let mut order: Vec<usize> = (0..ranges.len()).collect();
-        order.sort_unstable_by_key(|&index| ranges[index]);
+        let mut by_start: Vec<usize> = (0..ranges.len()).collect();
+        by_start.sort_unstable_by_key(|&index| ranges[index]);
         let overlap = |pair: &[usize]| {
             let (first, second) = (ranges[pair[0]], ranges[pair[1]]);
             first.namespace == second.namespace && second.start < first.end()
         };
-        if order.windows(2).any(overlap) {
+        if by_start.windows(2).any(overlap) {
             return Err(Refusal::OverlappingRanges);
         }
-        Ok(Self { ranges, order })
+        Ok(Self { ranges, by_start })
     }
 
     /// The ranges, in the order of the host.
     #[must_use]
     pub fn as_slice(&self) -> &[MemoryRange] {
         &self.ranges
+    }
+
+    /// The namespaces of the ranges; one with several is named as often.
+    pub fn namespaces(&self) -> impl Iterator<Item = u32> {
+        self.ranges.iter().map(MemoryRange::namespace)
     }
 
     /// The bytes of all ranges, in the order of the host, from the memories that they lie in.
@@ -131,8 +136,8 @@ impl Ranges {
 
     /// Ranges of one memory with their indexes, by start.
     fn of(&self, namespace: u32) -> impl Iterator<Item = (usize, MemoryRange)> {
-        let of_order = self.order.iter().map(|&index| (index, self.ranges[index]));
-        of_order.filter(move |(_, range)| range.namespace == namespace)
+        let sorted = self.by_start.iter().map(|&index| (index, self.ranges[index]));
+        sorted.filter(move |(_, range)| range.namespace == namespace)
     }
 }
 

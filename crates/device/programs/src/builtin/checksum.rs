@@ -2,7 +2,6 @@
 
 use byway_sys::checksum::crc32c_append;
 
-use super::BYTES_PER_STEP;
 use super::crc64::crc64_append;
 use crate::fault::Fault;
 use crate::program::Progress;
@@ -31,10 +30,11 @@ impl Checksum {
     pub fn advance(&mut self, ranges: &mut [&mut [u8]], steps: &mut u64) -> Result<Progress, Fault> {
         while let Some(range) = ranges.get(self.at.0) {
             let rest = range.get(self.at.1..).unwrap_or_default();
-            let affordable = usize::try_from(*steps).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_STEP);
+            let affordable =
+                usize::try_from(*steps).unwrap_or(usize::MAX).saturating_mul(self.kind.bytes_per_step());
             let piece = &rest[..rest.len().min(affordable)];
             self.sum = self.kind.append(self.sum, piece);
-            *steps -= piece.len().div_ceil(BYTES_PER_STEP) as u64;
+            *steps -= piece.len().div_ceil(self.kind.bytes_per_step()) as u64;
             if piece.len() < rest.len() {
                 self.at.1 += piece.len();
                 return Ok(Progress::Pending);
@@ -46,6 +46,14 @@ impl Checksum {
 }
 
 impl Kind {
+    /// Bytes that take the time of one step: CRC-32C has an instruction of the processor.
+    const fn bytes_per_step(self) -> usize {
+        match self {
+            Self::Crc32c => 64,
+            Self::Crc64 => 8,
+        }
+    }
+
     fn append(self, sum: u64, bytes: &[u8]) -> u64 {
         match self {
             Self::Crc32c => crc32c_append(sum as u32, bytes).into(),

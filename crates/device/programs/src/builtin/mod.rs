@@ -17,9 +17,6 @@ use filter::Filter;
 
 pub use decompress::DECOMPRESS_MAX_BYTES;
 
-/// Bytes of a checksum that take the time of one step.
-const BYTES_PER_STEP: usize = 64;
-
 /// A program of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuiltIn {

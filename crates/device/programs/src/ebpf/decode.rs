@@ -1,7 +1,7 @@
 //! Bytes to instructions (RFC 9669, sections 3 to 5).
 
 use super::instruction::{
-    Arithmetic, Bytes, Comparison, FRAME_POINTER, Helper, Instruction, Register, Size, Source, Width,
+    Arithmetic, ByteOrder, Comparison, FRAME_POINTER, Helper, Instruction, Register, Size, Source, Width,
 };
 use super::{INSTRUCTIONS_MAX, SLOT_BYTES, Unsound};
 
@@ -160,7 +160,7 @@ impl Slot {
             (0xa, 0) => Arithmetic::Xor,
             (0xb, _) => self.move_of(width)?,
             (0xc, 0) => self.shift(Arithmetic::ShiftRightSigned, width)?,
-            (0xd, 0) => return self.order(width),
+            (0xd, 0) => return self.byte_swap(width),
             (0x0..=0xd, _) => return Err(Unsound::Reserved(self.index)),
             _ => return Err(Unsound::Operation(self.index)),
         };
@@ -190,19 +190,19 @@ impl Slot {
     }
 
     /// Of 32 bits: to little endian, which keeps, or to big endian. Of 64 bits: a swap whatever the machine is.
-    fn order(&self, width: Width) -> Result<Instruction, Unsound> {
+    fn byte_swap(&self, width: Width) -> Result<Instruction, Unsound> {
         let swaps = width == Width::Full || self.has_source_register();
         self.reserved(self.source == 0 && !(width == Width::Full && self.has_source_register()))?;
-        let bytes = match (self.immediate, swaps) {
-            (16, false) => Bytes::Keep16,
-            (32, false) => Bytes::Keep32,
-            (64, false) => Bytes::Keep64,
-            (16, true) => Bytes::Swap16,
-            (32, true) => Bytes::Swap32,
-            (64, true) => Bytes::Swap64,
+        let order = match (self.immediate, swaps) {
+            (16, false) => ByteOrder::Keep16,
+            (32, false) => ByteOrder::Keep32,
+            (64, false) => ByteOrder::Keep64,
+            (16, true) => ByteOrder::Swap16,
+            (32, true) => ByteOrder::Swap32,
+            (64, true) => ByteOrder::Swap64,
             _ => return Err(Unsound::Immediate(self.index)),
         };
-        Ok(Instruction::Order { bytes, to: self.written()? })
+        Ok(Instruction::ByteSwap { order, to: self.written()? })
     }
 
     fn jump(&self, width: Width) -> Result<Instruction, Unsound> {
@@ -241,7 +241,7 @@ impl Slot {
     fn call(&self) -> Result<Instruction, Unsound> {
         self.reserved(!self.has_source_register() && self.to == 0 && self.offset == 0)?;
         match (self.source, self.immediate) {
-            (0, 1) => Ok(Instruction::Help { helper: Helper::Crc32c }),
+            (0, 1) => Ok(Instruction::CallHelper { helper: Helper::Crc32c }),
             (1, distance) => Ok(Instruction::Call { target: self.target(distance) }),
             _ => Err(Unsound::Helper(self.index)),
         }

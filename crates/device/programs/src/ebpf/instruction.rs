@@ -70,9 +70,9 @@ pub(super) enum Comparison {
     LessOrEqualSigned,
 }
 
-/// Conversion of the order of bytes. Each keeps the low 16, 32 or 64 bits and zeroes the rest.
+/// Conversion of the byte order (RFC 9669, section 4.2). Each keeps the low 16, 32 or 64 bits and zeroes the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bytes {
+pub(super) enum ByteOrder {
     Keep16,
     Keep32,
     Keep64,
@@ -101,8 +101,8 @@ pub(super) enum Instruction {
         width: Width,
         to: Register,
     },
-    Order {
-        bytes: Bytes,
+    ByteSwap {
+        order: ByteOrder,
         to: Register,
     },
     /// A 64-bit immediate. The slot behind it is [`Second`](Self::Second).
@@ -138,7 +138,7 @@ pub(super) enum Instruction {
     Call {
         target: u32,
     },
-    Help {
+    CallHelper {
         helper: Helper,
     },
     Exit,

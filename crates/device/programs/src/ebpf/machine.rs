@@ -35,16 +35,19 @@ pub(crate) struct Machine {
     frames: Vec<Frame>,
     stack: Vec<u8>,
     table: Vec<u8>,
-    /// Steps that a helper took beyond those that were given: they are taken off the next ones.
-    owed: u64,
+    /// Steps that a helper took beyond its budget: they are taken off the next one.
+    overrun: u64,
 }
 
-/// What follows an instruction.
-enum Then {
-    /// The next instruction. Helpers may take the time of several.
+/// Where execution goes behind an instruction.
+enum Flow {
+    /// To the next one.
     Next,
-    Go(usize),
-    Took(u64),
+    /// To the next one, behind a helper that took the time of this many more steps.
+    NextAfter(u64),
+    /// To the one at this index.
+    Jump(usize),
+    /// The program ends with this result.
     Return(u64),
 }
 
@@ -56,7 +59,7 @@ impl Machine {
         [registers[3], registers[4]] = parameters;
         registers[FRAME_POINTER as usize] = frame_pointer(1);
         let (frames, stack) = (Vec::new(), vec![0; STACK_BYTES]);
-        Self { registers, next: 0, frames, stack, table: table(lengths), owed: 0 }
+        Self { registers, next: 0, frames, stack, table: table(lengths), overrun: 0 }
     }
 
     /// Runs `steps` instructions, and takes them off. A helper at the end may take longer, which the next call makes up for.
@@ -69,22 +72,22 @@ impl Machine {
         ranges: &mut [&mut [u8]],
         steps: &mut u64,
     ) -> Result<Progress, Fault> {
-        self.pay(steps);
+        self.charge_overrun(steps);
         // In variables of their own: through `self` each instruction would wait for what the last one stored.
         let (mut next, mut left) = (self.next, *steps);
         while left > 0 {
             // The verifier has made sure that execution stays within the program.
-            let Some(instruction) = program.0.get(next) else { return Err(Fault::Depth) };
+            let Some(instruction) = program.0.get(next) else { return Err(Fault::OutsideProgram) };
             left -= 1;
             match self.execute(instruction, next, ranges)? {
-                Then::Next => next += 1,
-                Then::Go(target) => next = target,
-                Then::Took(more) => {
+                Flow::Next => next += 1,
+                Flow::Jump(target) => next = target,
+                Flow::NextAfter(more) => {
                     next += 1;
-                    self.owed = more;
-                    self.pay(&mut left);
+                    self.overrun = more;
+                    self.charge_overrun(&mut left);
                 }
-                Then::Return(value) => {
+                Flow::Return(value) => {
                     *steps = left;
                     return Ok(Progress::Done(value));
                 }
@@ -94,11 +97,11 @@ impl Machine {
         Ok(Progress::Pending)
     }
 
-    /// Takes off what is owed, as far as the steps go.
-    fn pay(&mut self, steps: &mut u64) {
-        let paid = self.owed.min(*steps);
-        self.owed -= paid;
-        *steps -= paid;
+    /// Takes the overrun off the budget, as far as that goes.
+    fn charge_overrun(&mut self, steps: &mut u64) {
+        let charged = self.overrun.min(*steps);
+        self.overrun -= charged;
+        *steps -= charged;
     }
 
     #[inline]
@@ -107,7 +110,7 @@ impl Machine {
         instruction: &Instruction,
         at: usize,
         ranges: &mut [&mut [u8]],
-    ) -> Result<Then, Fault> {
+    ) -> Result<Flow, Fault> {
         match *instruction {
             Instruction::Arithmetic { operation, width, to, source } => {
                 let result = arithmetic::compute(operation, width, self.get(to), self.operand(source));
@@ -115,7 +118,7 @@ impl Machine {
             }
             Instruction::JumpIf { comparison, width, left, right, target } => {
                 if arithmetic::holds(comparison, width, self.get(left), self.operand(right)) {
-                    return Ok(Then::Go(target as usize));
+                    return Ok(Flow::Jump(target as usize));
                 }
             }
             Instruction::Load { size, is_signed, to, base, offset } => {
@@ -130,17 +133,17 @@ impl Machine {
             }
             Instruction::LoadImmediate { to, value } => {
                 self.set(to, value);
-                return Ok(Then::Go(at + 2));
+                return Ok(Flow::Jump(at + 2));
             }
             Instruction::Negate { width, to } => self.set(to, arithmetic::negate(width, self.get(to))),
-            Instruction::Order { bytes, to } => self.set(to, arithmetic::order(bytes, self.get(to))),
-            Instruction::Jump { target } => return Ok(Then::Go(target as usize)),
+            Instruction::ByteSwap { order, to } => self.set(to, arithmetic::byte_swap(order, self.get(to))),
+            Instruction::Jump { target } => return Ok(Flow::Jump(target as usize)),
             Instruction::Call { target } => return self.call(at, target as usize),
-            Instruction::Help { helper: Helper::Crc32c } => return self.crc32c(ranges),
+            Instruction::CallHelper { helper: Helper::Crc32c } => return self.crc32c(ranges),
             Instruction::Exit => return Ok(self.exit()),
             Instruction::Second => {}
         }
-        Ok(Then::Next)
+        Ok(Flow::Next)
     }
 
     #[inline]
@@ -167,7 +170,7 @@ impl Machine {
     }
 
     /// Enters a function with a stack of its own.
-    fn call(&mut self, at: usize, target: usize) -> Result<Then, Fault> {
+    fn call(&mut self, at: usize, target: usize) -> Result<Flow, Fault> {
         let depth = self.frames.len() + 2;
         if depth > CALL_DEPTH_MAX {
             return Err(Fault::Depth);
@@ -176,24 +179,24 @@ impl Machine {
         self.frames.push(Frame { back: at + 1, kept });
         self.stack.resize(depth * STACK_BYTES, 0);
         self.set(FRAME_POINTER, frame_pointer(depth));
-        Ok(Then::Go(target))
+        Ok(Flow::Jump(target))
     }
 
     /// Leaves a function, or ends the program.
-    fn exit(&mut self) -> Then {
-        let Some(Frame { back, kept }) = self.frames.pop() else { return Then::Return(self.registers[0]) };
+    fn exit(&mut self) -> Flow {
+        let Some(Frame { back, kept }) = self.frames.pop() else { return Flow::Return(self.registers[0]) };
         self.registers[6..10].copy_from_slice(&kept);
         let depth = self.frames.len() + 1;
         self.stack.truncate(depth * STACK_BYTES);
         self.set(FRAME_POINTER, frame_pointer(depth));
-        Then::Go(back)
+        Flow::Jump(back)
     }
 
-    fn crc32c(&mut self, ranges: &mut [&mut [u8]]) -> Result<Then, Fault> {
+    fn crc32c(&mut self, ranges: &mut [&mut [u8]]) -> Result<Flow, Fault> {
         let (address, bytes, seed) = (self.get(1), self.get(2), self.get(3));
         let crc = crc32c_append(seed as u32, self.space(ranges).bytes(address, bytes)?);
         self.set(0, crc.into());
-        Ok(Then::Took(bytes / BYTES_PER_STEP))
+        Ok(Flow::NextAfter(bytes / BYTES_PER_STEP))
     }
 }
 

@@ -21,8 +21,8 @@ type Call = TypedResumableCall<i64>;
 /// A run between two calls of [`advance`](Self::advance).
 pub(crate) struct Run {
     state: State,
-    /// Fuel that was given or taken beyond the steps: it is taken off the next ones.
-    owed: u64,
+    /// Fuel that was used beyond the budget: it is taken off the next one.
+    overrun: u64,
 }
 
 enum State {
@@ -44,7 +44,7 @@ struct Instance {
 impl Run {
     /// A run over ranges of these lengths in bytes.
     pub const fn new(lengths: Vec<u32>, parameters: [u64; 2]) -> Self {
-        Self { state: State::New { lengths, parameters }, owed: 0 }
+        Self { state: State::New { lengths, parameters }, overrun: 0 }
     }
 
     /// Runs about `steps` steps of fuel, and takes them off.
@@ -57,8 +57,8 @@ impl Run {
         ranges: &mut [&mut [u8]],
         steps: &mut u64,
     ) -> Result<Progress, Fault> {
-        let paid = self.owed.min(*steps);
-        (self.owed, *steps) = (self.owed - paid, *steps - paid);
+        let charged = self.overrun.min(*steps);
+        (self.overrun, *steps) = (self.overrun - charged, *steps - charged);
         if *steps == 0 {
             return Ok(Progress::Pending);
         }
@@ -89,7 +89,7 @@ impl Run {
             Call::OutOfFuel(call) => {
                 // A block of instructions or a bulk operation runs whole.
                 let fuel = call.required_fuel().max(steps);
-                self.owed = fuel - steps;
+                self.overrun = fuel - steps;
                 instance.set_fuel(fuel)?;
                 call.resume(&mut instance.store)
             }
@@ -114,7 +114,7 @@ impl Run {
             instance.copy(request, ranges)?;
             let (fuel, taken) = (instance.fuel()?, request.fuel());
             if fuel <= taken {
-                self.owed += taken - fuel;
+                self.overrun += taken - fuel;
                 return Ok(Call::HostTrap(trap));
             }
             instance.set_fuel(fuel - taken)?;
@@ -185,6 +185,6 @@ impl fmt::Debug for Run {
             State::Interrupted(..) => "interrupted",
             State::Over => "over",
         };
-        f.debug_struct("Run").field("state", &state).field("owed", &self.owed).finish()
+        f.debug_struct("Run").field("state", &state).field("overrun", &self.overrun).finish()
     }
 }

@@ -100,7 +100,7 @@ fn a_checksum_over_its_limit_of_steps_is_stopped() {
     let (mut memory, ranges) = memory(&[0; 1024], &[1024]);
     let mut by =
         |steps| run_by(Program::built_in(BuiltIn::Crc64), (&mut memory, &ranges), [0; 2], (1 << 20, steps));
-    assert!(matches!((by(15), by(17)), (Err(Fault::Limit), Ok(_))));
+    assert!(matches!((by(127), by(129)), (Err(Fault::Limit), Ok(_))));
 }
 
 #[test]

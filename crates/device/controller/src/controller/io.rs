@@ -18,6 +18,16 @@ use crate::port::Port;
 use crate::reservation::{Access, DATA_MAX_BYTES, Request};
 use crate::subsystem::{Attempts, OVERTAKEN, Subsystem};
 
+/// A command with what it came by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived<'a> {
+    /// Its queue.
+    pub qid: u16,
+    pub command: &'a Command,
+    /// Its payload, if that came behind it in its ring or in its capsule.
+    pub carried: Option<&'a [u8]>,
+}
+
 /// Refuses a command once the image was truncated, unless its namespace is exported and so not in the image.
 #[inline]
 fn check_image(subsystem: &Subsystem, nsid: u32, access: Access) -> Result<(), CommandError> {
@@ -78,14 +88,15 @@ impl Controller {
         (command, mode): (&Command, Access),
         carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
+        let arrived = Arrived { qid, command, carried };
         if subsystem.is_volatile(command.nsid) {
-            return self.execute_volatile(subsystem, port, qid, command, carried);
+            return self.execute_volatile(subsystem, port, &arrived);
         }
         if command.opcode() >= FIRST_VENDOR_OPCODE {
-            return self.execute_vendor(subsystem, port, qid, command, carried);
+            return self.execute_vendor(subsystem, port, &arrived);
         }
         if is_reservation(command.opcode()) {
-            return self.reserve(subsystem, port, qid, command, carried);
+            return self.reserve(subsystem, port, &arrived);
         }
         if command.nsid == NSID_ALL && command.opcode() == NvmOpcode::FLUSH.0 {
             return self.flush_all(subsystem);
@@ -170,10 +181,9 @@ impl Controller {
         &mut self,
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
-        qid: u16,
-        command: &Command,
-        carried: Option<&[u8]>,
+        arrived: &Arrived<'_>,
     ) -> Result<Outcome, CommandError> {
+        let Arrived { qid, command, carried } = *arrived;
         let target = (qid, command.nsid, Access::Neither);
         if command.opcode() == ReservationOpcode::REPORT.0 {
             subsystem.attached(command.nsid, self.id)?;

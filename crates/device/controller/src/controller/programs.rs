@@ -1,8 +1,9 @@
 //! Commands of memory namespaces and of namespaces of programs, which concern other namespaces too.
 
-use byway_spec::{Command, Status};
+use byway_spec::Status;
 
 use super::Controller;
+use super::io::Arrived;
 use crate::error::CommandError;
 use crate::namespace::nvm::{Blocks, COPY_MAX_BYTES};
 use crate::namespace::{MemoryCopy, MemorySource, Namespace, Step, refused, timed};
@@ -19,10 +20,9 @@ impl Controller {
         &mut self,
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
-        qid: u16,
-        command: &Command,
-        carried: Option<&[u8]>,
+        arrived: &Arrived<'_>,
     ) -> Result<Outcome, CommandError> {
+        let Arrived { qid, command, carried } = *arrived;
         if is_reservation(command.opcode()) {
             return Err(NO_RESERVATIONS);
         }

@@ -3,11 +3,11 @@
 //! Query and Query Wait are completed when their query has an answer, as commands of external engines are
 //! ([`Controller::complete_external`]). All others end at once.
 
-use byway_spec::Command;
 use byway_spec::Status;
 use byway_spec::vendor::{PlanFields, QueryFormat, ResultsAnswer, VendorOpcode};
 
 use super::Controller;
+use super::io::Arrived;
 use crate::error::CommandError;
 use crate::limits::MAX_TRANSFER_BYTES;
 use crate::namespace::engine::Place;
@@ -18,13 +18,6 @@ use crate::query::{QueryId, QueryRequest, Written};
 use crate::reservation::Access;
 use crate::subsystem::Subsystem;
 
-/// A command with what it came by.
-struct Arrived<'a> {
-    qid: u16,
-    command: &'a Command,
-    carried: Option<&'a [u8]>,
-}
-
 impl Controller {
     /// Executes a command about a query.
     #[cold]
@@ -32,20 +25,17 @@ impl Controller {
         &mut self,
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
-        qid: u16,
-        command: &Command,
-        carried: Option<&[u8]>,
+        arrived: &Arrived<'_>,
     ) -> Result<Outcome, CommandError> {
         subsystem.queries()?;
-        let nsid = command.nsid;
+        let (nsid, command) = (arrived.command.nsid, arrived.command);
         if is_plan(VendorOpcode(command.opcode())) {
             subsystem.check_has_keys(nsid)?;
         }
-        let arrived = Arrived { qid, command, carried };
         match QueryCommand::parse(command)? {
-            QueryCommand::Begin(begin) => self.begin_query(subsystem, port, &arrived, begin),
+            QueryCommand::Begin(begin) => self.begin_query(subsystem, port, arrived, begin),
             QueryCommand::Results { id, buffer_bytes, taken_bytes } => {
-                self.give_results(subsystem, port, &arrived, (id, taken_bytes), buffer_bytes)
+                self.give_results(subsystem, port, arrived, (id, taken_bytes), buffer_bytes)
             }
             QueryCommand::Wait(id) => {
                 subsystem.queries()?.wait(self.id, nsid, id)?;
@@ -56,8 +46,8 @@ impl Controller {
                 self.plans.forget_query(id);
                 Ok(Outcome::OK)
             }
-            QueryCommand::WritePlan(fields) => self.write_plan(subsystem, port, &arrived, &fields),
-            QueryCommand::GetResult(fields) => self.get_result(subsystem, port, &arrived, &fields),
+            QueryCommand::WritePlan(fields) => self.write_plan(subsystem, port, arrived, &fields),
+            QueryCommand::GetResult(fields) => self.get_result(subsystem, port, arrived, &fields),
         }
     }
 

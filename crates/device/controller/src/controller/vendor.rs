@@ -6,6 +6,7 @@ use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
 
 use super::Controller;
+use super::io::Arrived;
 use crate::data_pointer;
 use crate::error::CommandError;
 use crate::namespace::kv::key;
@@ -26,13 +27,12 @@ impl Controller {
         &mut self,
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
-        qid: u16,
-        command: &Command,
-        carried: Option<&[u8]>,
+        arrived: &Arrived<'_>,
     ) -> Result<Outcome, CommandError> {
+        let Arrived { qid, command, .. } = *arrived;
         let opcode = VendorOpcode(command.opcode());
         if is_query(opcode) {
-            return self.execute_query(subsystem, port, qid, command, carried);
+            return self.execute_query(subsystem, port, arrived);
         }
         if !self.admin.transfers().has_command(opcode) {
             return Err(NOT_ENABLED);
@@ -51,7 +51,7 @@ impl Controller {
             VendorOpcode::KV_SCAN
             | VendorOpcode::KV_RETRIEVE_MANY
             | VendorOpcode::KV_BULK_STORE
-            | VendorOpcode::KV_DELETE_RANGE => self.execute_on_many(subsystem, port, qid, command, carried),
+            | VendorOpcode::KV_DELETE_RANGE => self.execute_on_many(subsystem, port, arrived),
             _ => Err(NOT_ENABLED),
         }
     }
@@ -61,10 +61,9 @@ impl Controller {
         &mut self,
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
-        qid: u16,
-        command: &Command,
-        carried: Option<&[u8]>,
+        arrived: &Arrived<'_>,
     ) -> Result<Outcome, CommandError> {
+        let Arrived { qid, command, carried } = *arrived;
         let may_be_atomic = self.admin.transfers().has_atomic_store_many();
         let target = (qid, command.nsid, opcode::access(command.opcode()));
         self.with_namespace(subsystem, port, target, carried, |namespace, execution| {

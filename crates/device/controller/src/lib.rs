@@ -34,6 +34,7 @@ mod opcode;
 mod outcome;
 mod payload;
 mod port;
+mod program_runs;
 mod query;
 mod queue;
 mod register;
@@ -64,6 +65,7 @@ pub use namespace::{BlockEngine, Namespace};
 pub use opcode::admin_only_reports;
 pub use outcome::{Done, ExternalCommand, Reply};
 pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
+pub use program_runs::{ProgramRunner, ProgramsProgress};
 pub use query::{
     BlockObjectReader, QueryEngine, QueryFailure, QueryId, QueryLimits, QueryObject, QueryProgress,
     QueryRequest, QueryState, RangeWatch, ValuePlace,

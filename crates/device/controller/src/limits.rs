@@ -45,9 +45,17 @@ pub(crate) const ACWU_Z: u16 = 0;
 /// Bytes of all memory namespaces together.
 pub(crate) const MEMORY_TOTAL_BYTES: u64 = 1 << 30;
 
-/// Most steps of a program that is executed: it holds up other commands of the device for about 0.2 ms at most, and for about
-/// 2 ms if it decompresses.
+/// Steps of one piece of a program: it holds up other commands of the device for about 0.1 ms, and for about 2 ms if it decompresses.
+pub(crate) const PROGRAM_PIECE_STEPS: u64 = 1 << 14;
+
+/// Most steps of a program where no thread advances programs: about 0.2 ms.
 pub(crate) const EXECUTE_STEPS_MAX: u64 = 1 << 16;
+
+/// Most programs that run at a time, beside those that end with their first piece.
+pub(crate) const PROGRAM_RUNS_MAX: usize = 32;
+
+/// Most steps of a program, if the device's options say nothing else: about 14 s of eBPF. Linux gives a command up after 30 s.
+pub(crate) const PROGRAM_STEPS_MAX: u64 = 1 << 32;
 
 /// Command sets of a controller, all in use at once: the only vector of CNS 1Ch.
 pub(crate) const COMMAND_SETS: u64 = 1 << Csi::NVM.0 | 1 << Csi::KV.0 | 1 << Csi::SLM.0 | 1 << Csi::CP.0;

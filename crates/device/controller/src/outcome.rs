@@ -16,7 +16,7 @@ pub enum Outcome {
     },
     /// An Asynchronous Event Request: completes with an event. The controller resumes it by its identifier.
     Later,
-    /// Begun in an external engine; the controller completes it when the engine reports it done.
+    /// Begun in an external engine, as a query or as a program; the controller completes it when that is reported done.
     External(ExternalCommand),
     /// Finished once everything stored so far is durable on the medium below, beyond the power-protected state that it
     /// is in already.
@@ -36,10 +36,13 @@ impl Outcome {
 /// Stands for a namespace in a command that waits for a query: its place is the query's identifier.
 pub const QUERIES: u32 = 0;
 
+/// Stands for a namespace in a command that waits for a program.
+pub const PROGRAMS: u32 = u32::MAX;
+
 /// A command that an external engine executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExternalCommand {
-    /// The namespace, or [`QUERIES`].
+    /// The namespace, or [`QUERIES`] or [`PROGRAMS`].
     pub nsid: u32,
     /// Its slot in the engine.
     pub place: Place,
@@ -61,7 +64,7 @@ pub struct Reply {
 pub struct Done {
     /// The controller that it came over, which may be gone.
     pub owner: ControllerId,
-    /// The namespace, or [`QUERIES`].
+    /// The namespace, or [`QUERIES`] or [`PROGRAMS`].
     pub nsid: u32,
     /// Its slot in the engine.
     pub place: Place,

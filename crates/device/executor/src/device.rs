@@ -82,7 +82,8 @@ impl Embedded {
             threads.push(DeviceThread::keep_up(&executor)?);
         }
         executor.begin_upkeep();
-        Ok(Self { companion: None, executor, threads: Arc::new(DeviceThreads::new(threads)) })
+        let threads = DeviceThreads::new(threads, executor.program_thread());
+        Ok(Self { companion: None, executor, threads: Arc::new(threads) })
     }
 
     /// Has the device execute queries by `runner`, from now on: before its hosts read Identify. Threads are started as queries come.

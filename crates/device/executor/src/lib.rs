@@ -22,6 +22,7 @@ mod interrupts;
 mod options;
 mod owner;
 mod parker;
+mod programs;
 mod queries;
 mod queue_threads;
 mod remote;

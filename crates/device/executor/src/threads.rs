@@ -8,6 +8,7 @@ use std::time::Duration;
 use byway_sys::{OwnerProcess, Spin};
 
 use crate::executor::Executor;
+use crate::programs::ProgramThread;
 use crate::queries::QueryPool;
 
 /// How long the thread that runs the device polls without work before it parks.
@@ -20,12 +21,13 @@ const POLLS: u32 = 64;
 #[derive(Debug)]
 pub(crate) struct DeviceThreads {
     _threads: Vec<DeviceThread>,
+    programs: Arc<ProgramThread>,
     queries: OnceLock<Arc<QueryPool>>,
 }
 
 impl DeviceThreads {
-    pub fn new(threads: Vec<DeviceThread>) -> Self {
-        Self { _threads: threads, queries: OnceLock::new() }
+    pub fn new(threads: Vec<DeviceThread>, programs: Arc<ProgramThread>) -> Self {
+        Self { _threads: threads, programs, queries: OnceLock::new() }
     }
 
     /// Keeps the threads that execute queries; the first that come.
@@ -37,6 +39,7 @@ impl DeviceThreads {
 
 impl Drop for DeviceThreads {
     fn drop(&mut self) {
+        self.programs.stop();
         self.queries.get().iter().for_each(|queries| queries.stop());
     }
 }
@@ -101,7 +104,7 @@ impl DeviceThread {
     }
 
     /// A thread that repeats `step` while the device exists and has not failed.
-    fn spawn(
+    pub fn spawn(
         name: &str,
         executor: &Arc<Executor>,
         step: impl Fn(&Executor, &AtomicBool) + Send + 'static,

@@ -9,7 +9,7 @@ use super::Controller;
 use crate::error::CommandError;
 use crate::external::Outstanding;
 use crate::namespace::engine::Place;
-use crate::outcome::{Done, ExternalCommand, QUERIES};
+use crate::outcome::{Done, ExternalCommand, PROGRAMS, QUERIES};
 use crate::payload::{HostData, Mapped};
 use crate::port::Port;
 use crate::query::QueryId;
@@ -94,7 +94,7 @@ impl Controller {
     /// Submission queue `sqid` is being deleted: whether its commands were executed is unknown.
     pub(super) fn abort_external_of(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, sqid: u16) {
         for command in self.external.take_queue(sqid) {
-            self.end_query_of(subsystem, command.at);
+            self.end_awaited(subsystem, command.at);
             self.complete(port, command.ticket, Status::ABORTED_SQ_DELETION, 0, 0);
         }
     }
@@ -102,14 +102,16 @@ impl Controller {
     /// The connection of queue `sqid` has ended: its commands are dropped.
     pub(super) fn drop_external_of(&mut self, subsystem: &mut Subsystem, sqid: u16) {
         for command in self.external.take_queue(sqid) {
-            self.end_query_of(subsystem, command.at);
+            self.end_awaited(subsystem, command.at);
         }
     }
 
-    /// Ends the query that a command waits for, if it waits for one, and forgets the query's plan.
-    fn end_query_of(&mut self, subsystem: &mut Subsystem, at: ExternalCommand) {
+    /// Ends the query or the program that a command waits for, if it waits for one, and forgets the query's plan.
+    fn end_awaited(&mut self, subsystem: &mut Subsystem, at: ExternalCommand) {
         if at.nsid == QUERIES {
             self.plans.forget_query(QueryId(at.place.0 as u16));
+        }
+        if matches!(at.nsid, QUERIES | PROGRAMS) {
             subsystem.abandon_external(at.nsid, at.place);
         }
     }

@@ -250,6 +250,7 @@ impl Controller {
         self.payloads.clear();
         self.plans.clear();
         subsystem.end_queries_of(self.id);
+        subsystem.end_programs_of(self.id);
         for place in 0..2 * u32::from(MAX_IO_QUEUES + 1) {
             DoorbellIndex::at(place).into_iter().for_each(|index| doorbells.reset(index));
         }

@@ -36,7 +36,7 @@ impl Controller {
         match step {
             Step::Done(outcome) => Ok(outcome),
             Step::Copy(copy) => self.copy_to_memory(subsystem, port, command.nsid, &copy),
-            Step::Run(prepared) => subsystem.run_program(self.id, prepared),
+            Step::Run(prepared) => subsystem.execute_program(self.id, command.nsid, prepared),
         }
     }
 

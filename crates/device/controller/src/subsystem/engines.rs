@@ -8,7 +8,7 @@ use crate::id::ControllerId;
 use crate::limits::{MAX_NAMESPACES, MAX_TRANSFER_BYTES};
 use crate::namespace::engine::{EngineCommands, EngineShape, Place};
 use crate::namespace::{BlockEngine, ExportedNamespace, Namespace, Pair};
-use crate::outcome::{Done, ExternalCommand, Outcome, QUERIES};
+use crate::outcome::{Done, ExternalCommand, Outcome, PROGRAMS, QUERIES};
 use crate::reservation::Reservations;
 
 impl Subsystem {
@@ -92,7 +92,7 @@ impl Subsystem {
 
     /// The next finished command of any engine. `None` leaves every command begun.
     pub fn next_done(&mut self) -> Option<Done> {
-        if let Some(done) = self.next_answered_query() {
+        if let Some(done) = self.next_answered_query().or_else(|| self.next_ended_program()) {
             return Some(done);
         }
         let done = (0..self.engines.len()).find_map(|at| {
@@ -121,13 +121,20 @@ impl Subsystem {
         self.engine_commands().compare
     }
 
-    /// Cancels a command that its engine has not started, or that waits for a query, which ends; whether that was possible.
+    /// Cancels a command that its engine has not started, or that waits for a query or a program, which ends; whether that was possible.
     pub(crate) fn cancel_external(&mut self, nsid: u32, place: Place) -> bool {
-        if nsid == QUERIES {
-            self.end_query_at(place);
-            return true;
+        self.end_awaited(nsid, place)
+            || self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place))
+    }
+
+    /// Ends the query or the program that a command waits for, if it waits for one.
+    fn end_awaited(&mut self, nsid: u32, place: Place) -> bool {
+        match nsid {
+            QUERIES => self.end_query_at(place),
+            PROGRAMS => self.end_program_at(place),
+            _ => return false,
         }
-        self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place))
+        true
     }
 
     /// The memory of a command that is not under way.
@@ -141,12 +148,10 @@ impl Subsystem {
         self.exported_mut(nsid).into_iter().for_each(|exported| exported.release(place));
     }
 
-    /// Releases the slot of a command whose queue is gone, or ends the query that it waited for.
+    /// Releases the slot of a command whose queue is gone, or ends the query or the program that it waited for.
     pub(crate) fn abandon_external(&mut self, nsid: u32, place: Place) {
         self.release_external(nsid, place);
-        if nsid == QUERIES {
-            self.end_query_at(place);
-        }
+        self.end_awaited(nsid, place);
     }
 
     /// Releases the slot of a command whose controller is gone.

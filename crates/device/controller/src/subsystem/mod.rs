@@ -14,6 +14,7 @@ mod namespaces;
 mod options;
 mod paths;
 mod permit;
+mod programs;
 mod queries;
 mod sanitize;
 mod space;
@@ -32,6 +33,7 @@ use crate::id::ControllerId;
 use crate::limits::MAX_NAMESPACES;
 use crate::lookup_hints::NamespaceHints;
 use crate::namespace::Namespace;
+use crate::program_runs::ProgramRuns;
 use crate::query::QueryTable;
 use crate::reservation::{Hosts, Notices, Reservations};
 
@@ -115,6 +117,8 @@ pub struct Subsystem {
     sanitizing: Option<sanitize::Progress>,
     /// Queries, if there is an engine for them.
     queries: Option<Box<QueryTable>>,
+    /// Programs that did not end at once.
+    programs: ProgramRuns,
 }
 
 impl std::fmt::Debug for Subsystem {
@@ -166,6 +170,7 @@ impl Subsystem {
             stalls: StallCounters::default(),
             sanitizing: None,
             queries: None,
+            programs: ProgramRuns::default(),
         };
         subsystem.flash.report_to(flash_events::log);
         subsystem.resume_sanitize()?;
@@ -376,6 +381,7 @@ impl Subsystem {
         self.stalls.forget_controller(id);
         self.forget_host(id);
         self.end_queries_of(id);
+        self.end_programs_of(id);
         self.place(id, None);
         self.leaving.insert(id);
         self.see_off(id);

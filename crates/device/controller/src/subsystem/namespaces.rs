@@ -102,6 +102,7 @@ impl Subsystem {
             return Err(deletion_error(error));
         }
         self.end_queries_in(Some(nsid));
+        self.end_programs_in(nsid);
         info!(nsid, "namespace deleted");
         self.stalls.forget_namespace(nsid);
         self.changes.note(nsid, |id| attached.contains(id));
@@ -129,6 +130,7 @@ impl Subsystem {
             self.erase_namespace(nsid)?;
         }
         self.end_queries_in(Some(nsid));
+        self.end_programs_in(nsid);
         info!(nsid, format = index, erase, "namespace formatted");
         self.note_change(nsid);
         Ok(())

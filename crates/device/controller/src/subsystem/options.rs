@@ -3,7 +3,7 @@
 use byway_flash::FlashError;
 use byway_kv::{KvError, KvFormat, KvOptions};
 
-use crate::limits::MAX_NAMESPACES;
+use crate::limits::{MAX_NAMESPACES, PROGRAM_STEPS_MAX};
 
 /// Names of a subsystem as Identify reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,12 +31,21 @@ pub struct SubsystemOptions {
     pub doorbell_buffers: bool,
     /// Whether hosts may make, remove and format namespaces. Off where the flash only carries exported namespaces.
     pub namespace_management: bool,
+    /// Most steps of one program, about an instruction each. A program that makes more is stopped with Insufficient Program Resources.
+    pub program_steps_max: u64,
 }
 
 impl Default for SubsystemOptions {
     fn default() -> Self {
         let (kv, kv_format) = (KvOptions::default(), KvFormat::default());
-        Self { kv, kv_format, sgls: true, doorbell_buffers: true, namespace_management: true }
+        Self {
+            kv,
+            kv_format,
+            sgls: true,
+            doorbell_buffers: true,
+            namespace_management: true,
+            program_steps_max: PROGRAM_STEPS_MAX,
+        }
     }
 }
 
@@ -52,6 +61,8 @@ impl SubsystemOptions {
         doorbell_buffers: bool;
         /// Whether hosts may make, remove and format namespaces.
         namespace_management: bool;
+        /// Most steps of one program, about an instruction each; 2^32 by default.
+        program_steps_max: u64;
     }
 }
 

@@ -1,5 +1,7 @@
 //! Memory namespaces and programs: commands of their sets, and what each refuses.
 
+mod running;
+
 use byway_spec::base::admin::{AdminOpcode, FormatCdw10, NamespaceCdw11, SanitizeCdw10, SelectCdw10};
 use byway_spec::base::identify::{Cns, Csi};
 use byway_spec::memory::{MemoryCopyBlocks, MemoryCopyBytes, MemoryCopyCdw12, MemoryOpcode};
@@ -53,13 +55,18 @@ fn delete(host: &mut TestHost, nsid: u32) -> Status {
 
 fn host() -> TestHost {
     let mut host = TestHost::new(64 * MIB, &[nvm(8 * MIB, 512)]);
+    add_namespaces(&mut host);
+    host
+}
+
+/// Makes the namespaces of memory and programs, and a queue.
+fn add_namespaces(host: &mut TestHost) {
     host.create_pair(1, 64);
     for (csi, size_bytes, nsid) in [(Csi::SLM, MIB, MEMORY), (Csi::CP, 0, PROGRAMS)] {
-        let made = create(&mut host, csi, size_bytes);
+        let made = create(host, csi, size_bytes);
         assert_eq!((made.status(), made.dw0), (Status::SUCCESS, nsid));
-        attach(&mut host, nsid);
+        attach(host, nsid);
     }
-    host
 }
 
 /// Executes an I/O command that brings `bytes`.

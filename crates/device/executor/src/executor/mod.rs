@@ -9,7 +9,8 @@
 //! | `deferred.rs` | posted requests and deferred work of hosts in other processes |
 //! | `group_commit.rs` | syncs of the image |
 //! | `external.rs` | completions of external engines |
-//! | `queries.rs` | answers to commands that wait for queries |
+//! | `programs.rs` | programs that do not end at once |
+//! | `queries.rs` | answers to commands that wait for queries or programs |
 //! | `snapshot.rs` | counters |
 //! | `upkeep.rs` | upkeep by threads that have nothing to execute |
 
@@ -17,6 +18,7 @@ mod deferred;
 mod delegation;
 mod external;
 mod group_commit;
+mod programs;
 mod queries;
 mod queue_threads;
 mod ring;
@@ -39,6 +41,7 @@ use byway_sys::{Mapping, OwnerProcess, Wakeup};
 use parking_lot::Mutex;
 
 use external::ExternalEngines;
+use programs::Programs;
 use queries::Queries;
 use run::LastRun;
 
@@ -94,6 +97,7 @@ pub struct Executor {
     serving_threads: ServingThreads,
     external: ExternalEngines,
     queries: Queries,
+    programs: Programs,
 }
 
 impl Drop for Executor {
@@ -254,6 +258,7 @@ impl Executor {
             serving_threads,
             external: side.external,
             queries: Queries::default(),
+            programs: Programs::default(),
         })
     }
 

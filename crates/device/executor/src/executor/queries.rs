@@ -1,4 +1,4 @@
-//! Answers to commands that wait for queries.
+//! Answers to commands that wait for queries or programs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -51,8 +51,8 @@ impl Executor {
         Ok(pool)
     }
 
-    /// A query got on: has the holder of the run lock answer the command that waits for it.
-    pub(crate) fn answer_queries(&self) {
+    /// A query got on, or a program ended: has the holder of the run lock answer the command that waits for it.
+    pub(crate) fn complete_answered(&self) {
         self.note_queries_advanced();
         self.core.run_or_set_pending(|| {}, |core, _| core.run_now(self));
         self.notify_front();

@@ -202,7 +202,7 @@ impl Shared {
     fn note(&self, id: QueryId) {
         self.advanced.lock().push_back(id);
         if let Some(executor) = self.executor.upgrade() {
-            executor.answer_queries();
+            executor.complete_answered();
         }
     }
 }

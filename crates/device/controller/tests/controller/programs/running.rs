@@ -1,0 +1,247 @@
+//! Programs that do not end with their first piece: what goes on beside them, and what ends them.
+
+use byway_controller::{ProgramRunner, ProgramsProgress, SubsystemOptions};
+use byway_spec::base::admin::AbortCdw10;
+use byway_spec::base::register::Register;
+
+use super::*;
+
+/// The queue of programs, and another one.
+const QUEUE: u16 = 1;
+const OTHER: u16 = 2;
+
+/// `goto -1`.
+const FOREVER: [u8; 8] = [0x05, 0, 0xff, 0xff, 0, 0, 0, 0];
+
+/// `do r3 -= 1; while r3 != 0; r0 = 7; exit`: two instructions for each unit of the first parameter.
+const COUNT_DOWN: [u8; 32] = [
+    0x07, 3, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x55, 3, 0xfe, 0xff, 0, 0, 0, 0, 0xb7, 0, 0, 0, 7, 0, 0, 0, 0x95,
+    0, 0, 0, 0, 0, 0, 0,
+];
+const COUNTER: u16 = FREE + 1;
+
+/// Stands for the thread that [`step`] is.
+struct Steps;
+
+impl ProgramRunner for Steps {
+    fn wake(&self) -> bool {
+        true
+    }
+}
+
+/// A host with both programs activated, and a second queue.
+fn host() -> TestHost {
+    running(super::host())
+}
+
+fn running(mut host: TestHost) -> TestHost {
+    host.subsystem.set_program_runner(Box::new(Steps));
+    host.create_pair(OTHER, 64);
+    for (index, program) in [(FREE, &FOREVER[..]), (COUNTER, &COUNT_DOWN)] {
+        assert!(load(&mut host, index, program.len() as u32, 0, program).is_success());
+        assert!(activate(&mut host, index).is_success());
+    }
+    host
+}
+
+/// Begins a program over the first four bytes of memory. Its identifier.
+fn begin(host: &mut TestHost, index: u16, first: u64) -> u16 {
+    let mut command = execute_command(index, 0, 1, [first, 0]);
+    let at = host.alloc(32);
+    host.write(at, range(MEMORY, 0, 4).as_bytes());
+    host.point_prps(&mut command, at, 32);
+    submit(host, command)
+}
+
+fn submit(host: &mut TestHost, command: Command) -> u16 {
+    let cid = host.submit(QUEUE, command);
+    host.ring(QUEUE);
+    host.run();
+    cid
+}
+
+/// Advances programs by one piece, and completes those that end.
+fn step(host: &mut TestHost) -> ProgramsProgress {
+    let progress = host.subsystem.advance_program();
+    host.advance();
+    progress
+}
+
+/// The completion of a program that ends with the next piece or has ended.
+fn ended(host: &mut TestHost) -> Completion {
+    assert_eq!(step(host), ProgramsProgress::Ended);
+    host.reap(QUEUE).expect("the command of the program")
+}
+
+#[test]
+fn a_long_program_gives_its_result_after_many_pieces() {
+    let mut host = host();
+    let cid = begin(&mut host, COUNTER, 100_000);
+    let mut pieces = 0;
+    while step(&mut host) == ProgramsProgress::Running {
+        assert!(host.reap(QUEUE).is_none());
+        pieces += 1;
+    }
+    let completion = host.reap(QUEUE).unwrap();
+    assert_eq!((completion.cid, value_of(&completion)), (cid, Ok(7)));
+    assert!((10..14).contains(&pieces), "{pieces}");
+    assert_eq!(step(&mut host), ProgramsProgress::Idle);
+}
+
+#[test]
+fn programs_take_turns_and_other_commands_go_on_between() {
+    let mut host = host();
+    begin(&mut host, FREE, 0);
+    let cid = begin(&mut host, COUNTER, 10_000);
+    assert_eq!(read(&mut host, 0, 4), Ok(vec![0; 4]), "on the same queue");
+    assert!(host.execute(OTHER, memory_command(MemoryOpcode::FILL, 0, 4)).status().is_success());
+    let mut pieces = 0;
+    while step(&mut host) != ProgramsProgress::Ended {
+        pieces += 1;
+    }
+    assert_eq!((host.reap(QUEUE).unwrap().cid, pieces), (cid, 1));
+    assert_eq!(step(&mut host), ProgramsProgress::Running);
+}
+
+#[test]
+fn what_a_program_runs_on_is_in_use() {
+    let mut host = host();
+    let set = create_set(&mut host, &[range(MEMORY, 0, 4)]);
+    submit(&mut host, execute_command(FREE, set.dw0 as u16, 0, [0; 2]));
+    assert!(activation(&mut host, FREE, ProgramActivationCdw10::DEACTIVATE).is(Status::PROGRAM_IN_USE));
+    assert!(load(&mut host, FREE, 24, 0, &SUM).is(Status::PROGRAM_IN_USE));
+    assert!(unload(&mut host, FREE).is(Status::PROGRAM_IN_USE));
+    assert!(delete_set(&mut host, set.dw0 as u16).is(Status::MEMORY_RANGE_SET_IN_USE));
+    assert!(activation(&mut host, COUNTER, ProgramActivationCdw10::DEACTIVATE).is_success());
+}
+
+/// Nothing runs, and nothing is in use.
+fn assert_free(host: &mut TestHost) {
+    assert_eq!(step(host), ProgramsProgress::Idle);
+    assert!(activation(host, FREE, ProgramActivationCdw10::DEACTIVATE).is_success());
+}
+
+#[test]
+fn abort_ends_a_program() {
+    let mut host = host();
+    let cid = begin(&mut host, FREE, 0);
+    let mut abort = Command::new(AdminOpcode::ABORT.0, 0, 0);
+    abort.cdw10 = AbortCdw10::new().with_sqid(QUEUE).with_cid(cid).into_bits();
+    assert_eq!(host.admin(abort).dw0, 0, "aborted");
+    let completion = host.reap(QUEUE).unwrap();
+    assert_eq!((completion.cid, completion.status().code()), (cid, Status::ABORT_REQUESTED));
+    assert_free(&mut host);
+}
+
+#[test]
+fn deletion_of_its_queue_ends_a_program() {
+    let mut host = host();
+    begin(&mut host, FREE, 0);
+    assert!(host.delete_sq(QUEUE).is_success());
+    assert!(host.reap(QUEUE).unwrap().status().is(Status::ABORTED_SQ_DELETION));
+    assert_free(&mut host);
+}
+
+#[test]
+fn controller_reset_ends_a_program() {
+    let mut host = host();
+    begin(&mut host, FREE, 0);
+    host.write_register(Register::CC, 0);
+    host.run();
+    assert_eq!(host.subsystem.advance_program(), ProgramsProgress::Idle);
+    assert!(host.subsystem.next_done().is_none());
+}
+
+#[test]
+fn deleted_formatted_or_detached_namespaces_end_their_programs() {
+    let mut format = Command::new(AdminOpcode::FORMAT_NVM.0, 0, MEMORY);
+    format.cdw10 = FormatCdw10::new().into_bits();
+    let detach = |host: &mut TestHost| {
+        let mut command = Command::new(AdminOpcode::NAMESPACE_ATTACHMENT.0, 0, MEMORY);
+        command.cdw10 = SelectCdw10::new().with_sel(SelectCdw10::DETACH).into_bits();
+        let mut list = vec![0; 4096];
+        list[0] = 1;
+        host.admin_write(command, &list).status()
+    };
+    type Ends<'a> = &'a dyn Fn(&mut TestHost) -> Status;
+    let cases: [(Ends<'_>, Status); 4] = [
+        (&|host| delete(host, MEMORY), Status::INVALID_MEMORY_NAMESPACE),
+        (&|host| delete(host, PROGRAMS), Status::INVALID_NAMESPACE),
+        (&|host| host.admin(format).status(), Status::INVALID_MEMORY_NAMESPACE),
+        (&detach, Status::INVALID_MEMORY_NAMESPACE),
+    ];
+    for (end, status) in cases {
+        let mut host = host();
+        begin(&mut host, FREE, 0);
+        assert!(end(&mut host).is_success(), "{status}");
+        assert_eq!(ended(&mut host).status().code(), status);
+        assert_eq!(step(&mut host), ProgramsProgress::Idle);
+    }
+}
+
+#[test]
+fn memory_made_anew_under_the_same_number_is_not_the_program_s() {
+    let mut host = host();
+    begin(&mut host, FREE, 0);
+    assert!(delete(&mut host, MEMORY).is_success());
+    assert_eq!(create(&mut host, Csi::SLM, MIB).dw0, MEMORY);
+    attach(&mut host, MEMORY);
+    assert_eq!(ended(&mut host).status().code(), Status::INVALID_MEMORY_NAMESPACE);
+}
+
+#[test]
+fn sanitize_ends_a_program() {
+    let mut host = host();
+    begin(&mut host, FREE, 0);
+    let mut sanitize = Command::new(AdminOpcode::SANITIZE.0, 0, 0);
+    sanitize.cdw10 = SanitizeCdw10::new().with_sanact(SanitizeCdw10::BLOCK_ERASE).into_bits();
+    assert!(host.admin(sanitize).status().is_success());
+    assert_eq!(ended(&mut host).status().code(), Status::SANITIZE_IN_PROGRESS);
+}
+
+#[test]
+fn a_program_is_stopped_at_the_device_s_limit_of_steps() {
+    let options = SubsystemOptions::default().program_steps_max(100_000);
+    let mut host = TestHost::with_options(64 * MIB, &[nvm(8 * MIB, 512)], options);
+    add_namespaces(&mut host);
+    let mut host = running(host);
+    begin(&mut host, FREE, 0);
+    let mut pieces = 0;
+    while step(&mut host) == ProgramsProgress::Running {
+        pieces += 1;
+    }
+    let completion = host.reap(QUEUE).unwrap();
+    assert_eq!(value_of(&completion), Err(Status::INSUFFICIENT_PROGRAM_RESOURCES));
+    assert!((4..7).contains(&pieces), "{pieces}");
+}
+
+#[test]
+fn more_programs_than_the_device_keeps_are_refused_until_one_ends() {
+    let mut host = host();
+    let first = begin(&mut host, FREE, 0);
+    for _ in 1..32 {
+        begin(&mut host, FREE, 0);
+    }
+    assert!(host.reap(QUEUE).is_none());
+    assert_eq!(execute(&mut host, COUNTER, &[], [1, 0]), Err(Status::INSUFFICIENT_PROGRAM_RESOURCES));
+    let mut abort = Command::new(AdminOpcode::ABORT.0, 0, 0);
+    abort.cdw10 = AbortCdw10::new().with_sqid(QUEUE).with_cid(first).into_bits();
+    assert_eq!(host.admin(abort).dw0, 0, "aborted");
+    assert_eq!(host.reap(QUEUE).unwrap().cid, first);
+    assert_eq!(execute(&mut host, COUNTER, &[], [1, 0]), Ok(7));
+}
+
+#[test]
+fn a_program_that_leaves_its_ranges_in_a_later_piece_is_stopped_there() {
+    let mut host = host();
+    // r4 = the first range; count r3 down; *(u8 *)(r4 + 4) = 1, one byte behind it; exit.
+    let walk = [
+        0x18, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0x07, 3, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x55, 3,
+        0xfe, 0xff, 0, 0, 0, 0, 0x72, 4, 4, 0, 1, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    assert!(load(&mut host, FREE + 2, walk.len() as u32, 0, &walk).is_success());
+    assert!(activate(&mut host, FREE + 2).is_success());
+    begin(&mut host, FREE + 2, 50_000);
+    while step(&mut host) == ProgramsProgress::Running {}
+    assert!(host.reap(QUEUE).unwrap().status().is(Status::INVALID_PROGRAM_DATA));
+}

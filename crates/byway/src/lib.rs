@@ -19,7 +19,7 @@
 //! # Features
 //!
 //! `embedded` (the default) is a device in this process, `kernel` the kernel's interfaces to files, block devices and NVMe
-//! nodes, `compute` the queries of a device in this process, `vfio` PCIe devices by this library's own driver, `tcp` NVMe over TCP, and `serve` serving a device to others.
+//! nodes, `compute` the queries by SQL of a device in this process, `vfio` PCIe devices by this library's own driver, `tcp` NVMe over TCP, and `serve` serving a device to others.
 //! A URI whose feature was left out is refused with [`ErrorKind::Unsupported`], which names the feature.
 //!
 //! # What an acknowledgement means
@@ -43,6 +43,7 @@
 
 mod calls;
 mod cause;
+pub mod compute;
 mod device;
 #[cfg(feature = "embedded")]
 pub mod embedded;

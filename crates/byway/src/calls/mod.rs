@@ -36,3 +36,4 @@ pub use queue::{Queue, QueueKind};
 pub use queue::{VfioQueue, VfioUserQueue};
 pub use range::{KeyRange, ScanOptions};
 pub use scan::{Scan, ScanState};
+pub(crate) use scratch::Scratch;

@@ -6,6 +6,7 @@ use byway_spec::base::identify::{
 };
 use byway_spec::base::register::Vs;
 use byway_spec::kv::KvNamespace;
+use byway_spec::memory::MemoryNamespace;
 use byway_spec::nvm::{LbaFormat, NvmController, NvmNamespace};
 use zerocopy::FromBytes;
 
@@ -185,6 +186,7 @@ pub fn namespace(device: &impl Identifies, nsid: u32) -> Result<(Namespace, Layo
             Ok((nvm(&identified, nsid)?, layout_of(&identified)))
         }
         Csi::KV => Ok((kv(device, nsid)?, Layout::Keys)),
+        Csi::SLM => Ok((memory(device, nsid)?, Layout::Other)),
         Csi(other) => {
             let kind = NamespaceKind::Other(other);
             let nsid = Nsid::new(nsid)?;
@@ -280,6 +282,19 @@ fn lba_bytes(format: LbaFormat) -> u32 {
         shift @ 9..=31 => 1 << shift,
         _ => 512,
     }
+}
+
+fn memory(device: &impl Identifies, nsid: u32) -> Result<Namespace> {
+    let page = ask(device, Cns::SET_NAMESPACE, Csi::SLM, nsid)?;
+    let identified =
+        MemoryNamespace::read_from_bytes(page.as_slice()).map_err(|_| short("Identify Memory Namespace"))?;
+    Ok(Namespace {
+        nsid: Nsid::new(nsid)?,
+        kind: NamespaceKind::Other(Csi::SLM.0),
+        size_bytes: identified.nsze_bytes,
+        used_bytes: identified.nsze_bytes,
+        nguid: identified.nguid,
+    })
 }
 
 fn kv(device: &impl Identifies, nsid: u32) -> Result<Namespace> {

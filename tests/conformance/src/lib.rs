@@ -11,6 +11,7 @@ pub mod futures;
 pub mod keys;
 pub mod passing;
 pub mod passing_ring;
+pub mod programs;
 pub mod queueing;
 pub mod ranges;
 pub mod recording;

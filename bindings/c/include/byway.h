@@ -10,16 +10,16 @@
  *   (this library, the kernel, the device), the device's status, the kernel's errno. What a failing
  *   function was to fill is left as it was. NULL where something is needed is such a failure, and
  *   so is a defect of the library itself: none of its panics reaches the program.
- * - Handles. byway_device, byway_queue, byway_buffer, byway_nvm, byway_kv, byway_admin are what this library
- *   gave, until they are closed or freed once. Queues, byway_nvm, byway_kv and buffers may outlive
- *   the device that they are of.
+ * - Handles. byway_device, byway_queue, byway_buffer, byway_nvm, byway_kv, byway_memory, byway_programs,
+ *   byway_admin are what this library gave, until they are closed or freed once. All but byway_admin may
+ *   outlive the device that they are of.
  * - Threads. A byway_device may be used by any number of threads at once. Every other handle is
  *   used by one thread at a time, whichever; a queue and the buffers of its commands by the same.
  *   byway_last_error() is each thread's own.
  * - Forks. Handles are of the process that opened them. In a child of fork() every call on one that can
  *   fail is refused with BYWAY_ERROR_KIND_DENIED, and closing or freeing one changes nothing for the
  *   parent, whose image stays locked and open. A child opens devices of its own.
- * - Structures. Each begins with its size, which the program sets to sizeof it; so a program and a
+ * - Structures. Each but those that are given many at a time begins with its size, which the program sets to sizeof it; so a program and a
  *   library of different versions understand each other. What a program leaves as zero stands for
  *   "not given"; what it sets behind the end that the library knows is refused.
  * - Memory. Bytes that a call is given are used until it returns. A buffer that a command was given
@@ -60,6 +60,20 @@
  * Of BYWAY_OPCODE_STORE: the device shall not compress the value.
  */
 #define BYWAY_UNCOMPRESSED 8
+
+/**
+ * The sources of byway_memory_copy() are blocks.
+ */
+#define BYWAY_COPY_BLOCKS 0
+
+/**
+ * The sources of byway_memory_copy() are bytes of local memory.
+ */
+#define BYWAY_COPY_MEMORY 1
+
+
+
+
 
 /**
  * A scan from the last key to the first.
@@ -424,9 +438,19 @@ typedef struct byway_error byway_error;
 typedef struct byway_kv byway_kv;
 
 /**
+ * A namespace of local memory with a queue of its own. One thread at a time uses it. Positions and lengths are multiples of 4.
+ */
+typedef struct byway_memory byway_memory;
+
+/**
  * A namespace of blocks with a queue of its own, for synchronous calls. One thread at a time uses it.
  */
 typedef struct byway_nvm byway_nvm;
+
+/**
+ * A namespace of programs with a queue of its own. One thread at a time uses it.
+ */
+typedef struct byway_programs byway_programs;
 
 /**
  * Commands on their way. One thread at a time uses a queue; each thread opens its own.
@@ -684,6 +708,42 @@ typedef struct byway_command {
          */
         uint32_t reserved;
 } byway_command;
+
+/**
+ * Where byway_memory_copy() copies from: blocks, or bytes of local memory.
+ */
+typedef struct byway_copy_source {
+        /**
+         * First block or byte.
+         */
+        uint64_t start;
+        /**
+         * The namespace.
+         */
+        uint32_t nsid;
+        /**
+         * Blocks, at most 65,536, or bytes.
+         */
+        uint32_t count;
+} byway_copy_source;
+
+/**
+ * Bytes of local memory that a program sees.
+ */
+typedef struct byway_memory_range {
+        /**
+         * First byte.
+         */
+        uint64_t start;
+        /**
+         * The namespace of local memory.
+         */
+        uint32_t nsid;
+        /**
+         * Bytes.
+         */
+        uint32_t bytes;
+} byway_memory_range;
 
 /**
  * How a device shall be opened. NULL in place of it, or zeroes in it, stand for the defaults.
@@ -1531,6 +1591,140 @@ int byway_queue_execute(struct byway_queue *queue,
  */
 void byway_call(void *context,
                 const struct byway_completion *completion);
+
+/**
+ * Makes a namespace of local memory, all zeroes, and attaches it to this controller; `nsid` becomes its identifier.
+ */
+int byway_device_create_memory(const struct byway_device *device,
+                               uint64_t bytes,
+                               uint32_t *nsid);
+
+/**
+ * Makes a namespace of programs, and attaches it to this controller; `nsid` becomes its identifier.
+ */
+int byway_device_create_programs(const struct byway_device *device, uint32_t *nsid);
+
+/**
+ * Deletes a namespace of any kind with everything in it.
+ */
+int byway_device_delete_namespace(const struct byway_device *device, uint32_t nsid);
+
+/**
+ * Opens a namespace of local memory for synchronous calls.
+ */
+int byway_memory_open(const struct byway_device *device,
+                      uint32_t nsid,
+                      struct byway_memory **memory);
+
+/**
+ * Closes it; NULL is none.
+ */
+void byway_memory_close(struct byway_memory *memory);
+
+/**
+ * Its size in bytes; 0 for NULL.
+ */
+uint64_t byway_memory_bytes(const struct byway_memory *memory);
+
+/**
+ * The namespace's identifier; 0 for NULL.
+ */
+uint32_t byway_memory_nsid(const struct byway_memory *memory);
+
+/**
+ * Reads `bytes` bytes from byte `start` on.
+ */
+int byway_memory_read(struct byway_memory *memory, uint64_t start, void *into, size_t bytes);
+
+/**
+ * Writes `bytes` bytes from byte `start` on.
+ */
+int byway_memory_write(struct byway_memory *memory, uint64_t start, const void *from, size_t bytes);
+
+/**
+ * Sets `bytes` bytes from byte `start` on to zero.
+ */
+int byway_memory_fill(struct byway_memory *memory, uint64_t start, uint32_t bytes);
+
+/**
+ * Copies `sources`, which are BYWAY_COPY_BLOCKS or BYWAY_COPY_MEMORY, one behind the other to byte `start` on, within the device: `bytes`
+ * bytes together.
+ */
+int byway_memory_copy(struct byway_memory *memory,
+                      uint64_t start,
+                      uint64_t bytes,
+                      uint32_t kind,
+                      const struct byway_copy_source *sources,
+                      size_t count);
+
+/**
+ * Opens a namespace of programs for synchronous calls.
+ */
+int byway_programs_open(const struct byway_device *device,
+                        uint32_t nsid,
+                        struct byway_programs **programs);
+
+/**
+ * Closes it; NULL is none.
+ */
+void byway_programs_close(struct byway_programs *programs);
+
+/**
+ * The namespace's identifier; 0 for NULL.
+ */
+uint32_t byway_programs_nsid(const struct byway_programs *programs);
+
+/**
+ * Loads a program of `type`, BYWAY_PROGRAM_EBPF or BYWAY_PROGRAM_WASM, at an index; the device verifies it. `identifier` is a number of
+ * the program's own, and may be NULL.
+ */
+int byway_programs_load(struct byway_programs *programs,
+                        uint16_t index,
+                        uint32_t type,
+                        const uint64_t *identifier,
+                        const void *program,
+                        size_t bytes);
+
+/**
+ * Removes the program at an index, which is not activated.
+ */
+int byway_programs_unload(struct byway_programs *programs, uint16_t index);
+
+/**
+ * Lets the program at an index be executed.
+ */
+int byway_programs_activate(struct byway_programs *programs, uint16_t index);
+
+/**
+ * Lets the program at an index no longer be executed.
+ */
+int byway_programs_deactivate(struct byway_programs *programs, uint16_t index);
+
+/**
+ * Has the device keep `count` ranges; `set` becomes the number that byway_programs_execute() names them by, from 1.
+ */
+int byway_programs_create_range_set(struct byway_programs *programs,
+                                    const struct byway_memory_range *ranges,
+                                    size_t count,
+                                    uint16_t *set);
+
+/**
+ * Has the device forget a set of ranges.
+ */
+int byway_programs_delete_range_set(struct byway_programs *programs, uint16_t set);
+
+/**
+ * Executes the program at an index over `count` ranges, or over a set where `set` is not 0 (then `count` is 0), with two parameters;
+ * `result` becomes what it returns. Linux passes no commands on that bring ranges: there a set is needed.
+ */
+int byway_programs_execute(struct byway_programs *programs,
+                           uint16_t index,
+                           uint16_t set,
+                           const struct byway_memory_range *ranges,
+                           size_t count,
+                           uint64_t first,
+                           uint64_t second,
+                           uint64_t *result);
 
 /**
  * Opens the device that `uri` names: "/dev/nvme0n1", "./blocks", "file:PATH" for a block device or a file,

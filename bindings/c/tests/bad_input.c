@@ -60,6 +60,51 @@ static void null_is_refused(byway_device *device)
 	byway_buffer_free(NULL);
 	byway_kv_close(NULL);
 	byway_nvm_close(NULL);
+	byway_memory_close(NULL);
+	byway_programs_close(NULL);
+}
+
+static void memory_and_programs_are_looked_at(void)
+{
+	byway_memory_range range = { .bytes = 8 };
+	byway_copy_source source = { .count = 1 };
+	byway_programs *programs;
+	byway_memory *memory;
+	byway_device *device;
+	char bytes[8] = { 0 };
+	uint64_t result;
+	uint32_t nsid;
+
+	assert(byway_open("ram:64M", NULL, &device) == 0);
+	assert(refused(byway_device_create_memory(device, 4096, NULL), "nsid is NULL"));
+	assert(refused(byway_device_create_programs(NULL, &nsid), "device is NULL"));
+	assert(refused(byway_device_create_memory(device, 6, &nsid), "create a namespace of local memory"));
+	assert(byway_device_create_memory(device, 4096, &range.nsid) == 0 && byway_device_create_programs(device, &nsid) == 0);
+	assert(refused(byway_memory_open(device, nsid, &memory), "no namespace of local memory"));
+	assert(refused(byway_memory_open(device, range.nsid, NULL), "memory is NULL"));
+	assert(refused(byway_programs_open(device, range.nsid, &programs), "no namespace of programs"));
+	assert(refused(byway_device_delete_namespace(device, 0), "begin at 1"));
+	assert(byway_memory_open(device, range.nsid, &memory) == 0 && byway_memory_bytes(memory) == 4096);
+	assert(byway_programs_open(device, nsid, &programs) == 0 && byway_programs_nsid(programs) == nsid);
+	assert(refused(byway_memory_read(memory, 4092, bytes, 8), "outside a memory"));
+	assert(refused(byway_memory_write(memory, 2, bytes, 4), "no whole dwords"));
+	assert(refused(byway_memory_write(memory, 0, NULL, 4), "from is NULL"));
+	assert(refused(byway_memory_fill(NULL, 0, 4), "memory is NULL"));
+	assert(refused(byway_memory_copy(memory, 0, 8, BYWAY_COPY_MEMORY, NULL, 1), "sources is NULL"));
+	assert(refused(byway_memory_copy(memory, 0, 8, 7, &source, 1), "begin at 1"));
+	source.nsid = 1;
+	assert(refused(byway_memory_copy(memory, 0, 8, 7, &source, 1), "no kind of sources"));
+	assert(refused(byway_memory_copy(memory, 0, 8, 0, NULL, 0), "at least one source"));
+	assert(refused(byway_programs_load(programs, 8, 700, NULL, bytes, 8), "no type of a program"));
+	assert(refused(byway_programs_load(programs, 8, BYWAY_PROGRAM_EBPF, NULL, NULL, 0), "from 1 byte"));
+	assert(refused(byway_programs_load(programs, 8, BYWAY_PROGRAM_EBPF, NULL, bytes, 8), "nvalid"));
+	assert(refused(byway_programs_execute(programs, 8, 1, &range, 1, 0, 0, &result), "not both"));
+	assert(refused(byway_programs_execute(programs, 8, 0, NULL, 1, 0, 0, &result), "ranges is NULL"));
+	assert(refused(byway_programs_execute(programs, 8, 0, &range, 1, 0, 0, NULL), "result is NULL"));
+	assert(refused(byway_programs_create_range_set(programs, &range, 1, NULL), "set is NULL"));
+	assert(byway_close(device) == 0);
+	byway_programs_close(programs);
+	byway_memory_close(memory);
 }
 
 static void sizes_are_looked_at(byway_device *device)
@@ -484,5 +529,6 @@ int main(void)
 	images_are_looked_at();
 	what_a_device_says_of_a_refusal_can_be_asked();
 	admin_commands_keep_the_device_open();
+	memory_and_programs_are_looked_at();
 	return 0;
 }

@@ -86,6 +86,12 @@ fn kv_stores_reads_lists_and_deletes() {
 }
 
 #[test]
+fn compute_runs_a_program_over_local_memory() {
+    let said = says(&example("compute"), &[]);
+    assert_eq!(said, "twel of 4096 bytes\nbyte 2 is e\nbyte 7 is b\nbyte 12 is none of its bytes\n");
+}
+
+#[test]
 fn ledger_prints_what_crossed_the_link_for_one_put() {
     let said = says(&example("ledger"), &["ram:64M?transfer=inline"]);
     assert!(said.contains("doorbell ") && said.contains("chunk_fetch "), "{said}");

@@ -11,6 +11,7 @@ use pyo3::types::PyBytes;
 use crate::admin::{self, Answer, nsid_of};
 use crate::admin_queue::AdminQueue;
 use crate::buffer::Buffer;
+use crate::compute::{LocalMemory, Programs};
 use crate::errors::{Fault, invalid, refused};
 use crate::facts::{Capabilities, Chosen, Identity, KvStats, Namespace};
 use crate::held::Held;
@@ -114,6 +115,31 @@ impl Device {
     #[pyo3(signature = (nsid=None))]
     fn open_nvm(&self, py: Python<'_>, nsid: Option<u32>) -> PyResult<Nvm> {
         Ok(py.detach(|| Nvm::open(&self.held, nsid))?)
+    }
+
+    /// Makes a namespace of local memory of this many bytes, and attaches it to this controller; its number.
+    fn create_memory(&self, py: Python<'_>, size_bytes: u64) -> PyResult<u32> {
+        self.held.with(py, |device| Ok(device.create_memory(size_bytes)?.get()))
+    }
+
+    /// Makes a namespace of programs, and attaches it to this controller; its number.
+    fn create_programs(&self, py: Python<'_>) -> PyResult<u32> {
+        self.held.with(py, |device| Ok(device.create_programs()?.get()))
+    }
+
+    /// Deletes a namespace of any kind with everything in it.
+    fn delete_namespace(&self, py: Python<'_>, nsid: u32) -> PyResult<()> {
+        self.held.with(py, |device| device.delete_namespace(byway::Nsid::new(nsid)?))
+    }
+
+    /// A namespace of local memory by its number, with a queue of its own.
+    fn open_memory(&self, py: Python<'_>, nsid: u32) -> PyResult<LocalMemory> {
+        Ok(py.detach(|| LocalMemory::open(&self.held, nsid))?)
+    }
+
+    /// A namespace of programs by its number, with a queue of its own.
+    fn open_programs(&self, py: Python<'_>, nsid: u32) -> PyResult<Programs> {
+        Ok(py.detach(|| Programs::open(&self.held, nsid))?)
     }
 
     /// A buffer of this many zeroes, in memory that the device is quickest with.

@@ -18,6 +18,7 @@ mod buffer;
 mod command;
 mod command_queue;
 mod completion;
+mod compute;
 mod create;
 mod device;
 mod errors;
@@ -55,6 +56,8 @@ mod _byway {
     use crate::command::Command;
     #[pymodule_export]
     use crate::completion::Completion;
+    #[pymodule_export]
+    use crate::compute::{LocalMemory, Programs};
     #[pymodule_export]
     use crate::create::{NewNamespace, create};
     #[pymodule_export]

@@ -56,6 +56,11 @@ impl Nvm {
         Ok(Self { queue, queries, nsid: namespace.nsid, lba_bytes, blocks, step_bytes, most_bytes })
     }
 
+    /// The namespace, and the size of its blocks in bytes.
+    pub const fn shape(&self) -> (Nsid, u32) {
+        (self.nsid, self.lba_bytes)
+    }
+
     fn send(&self, py: Python<'_>, command: NvmCommand) -> PyResult<()> {
         self.queue.execute(py, Command::Nvm(command), Keep::Nothing).map(drop)
     }

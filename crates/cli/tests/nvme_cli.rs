@@ -56,6 +56,14 @@ fn namespace_is_created_attached_detached_and_deleted() {
     said(&["nvm", "write", &path, "-n", "2", "--file", &block]);
     let pairs = printed(&["create-ns", &path, "-s", "33554432", "-y", "kv", "-o", "json"]);
     assert_eq!(pairs["nsid"], 3);
+    // Local memory and programs are gone when the image is closed.
+    for (set, size) in [("slm", "1M"), ("cp", "0")] {
+        assert_eq!(
+            printed(&["create-ns", &path, "--size", size, "--csi", set, "--json"])["nsid"],
+            4,
+            "{set}"
+        );
+    }
     assert!(
         refused(2, &["create-ns", &path, "--size", "16M", "-b", "777"])
             .contains("has no blocks of 777 bytes")

@@ -440,7 +440,8 @@ impl FromStr for FeatureName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandSet(pub Csi);
 
-const COMMAND_SETS: &[Named<Csi>] = &[("nvm", Csi::NVM), ("kv", Csi::KV), ("zns", Csi::ZNS)];
+const COMMAND_SETS: &[Named<Csi>] =
+    &[("nvm", Csi::NVM), ("kv", Csi::KV), ("zns", Csi::ZNS), ("slm", Csi::SLM), ("cp", Csi::CP)];
 
 impl FromStr for CommandSet {
     type Err = String;

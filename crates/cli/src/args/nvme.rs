@@ -93,6 +93,7 @@ Examples:
   byway create-ns disk.img --size 16M
   byway create-ns disk.img --size 16M --csi kv
   byway create-ns /dev/nvme0 -s 32768 -c 32768 -f 0
+  byway create-ns /dev/nvme0 --size 1M --csi slm
 
 The number of the namespace is printed; `byway attach-ns` attaches it. A device in an image attaches every namespace when it is opened.")]
     CreateNs(CreateNs),
@@ -311,7 +312,7 @@ pub struct CreateNs {
     /// Multi-path and sharing (NMIC): 1 for a namespace that several controllers may have.
     #[arg(long, short = 'm', value_name = "NUMBER", default_value = "0", value_parser = number::parse::<u8>)]
     pub nmic: u8,
-    /// Command set: nvm, kv or a number.
+    /// Command set: nvm, kv, slm (local memory), cp (programs) or a number.
     #[arg(long, short = 'y', value_name = "SET", default_value = "nvm")]
     pub csi: super::CommandSet,
     /// Print one JSON object.

@@ -9,6 +9,7 @@ use byway::spec::base::admin::{AdminOpcode, NamespaceCdw11, SelectCdw10};
 use byway::spec::base::command::NSID_ALL;
 use byway::spec::base::identify::{Cns, Controller, ControllerList, Csi, IDENTIFY_BYTES};
 use byway::spec::kv::KvNamespace;
+use byway::spec::memory::MemoryNamespace;
 use byway::spec::nvm::{Flbas, NvmNamespace};
 use byway::{AdminCommand, Backend, Device, Outcome, Payload, RawData};
 use byway_console::terminal::print_done;
@@ -63,7 +64,14 @@ pub fn create(args: &CreateNs, out: &mut impl Write) -> Result<()> {
     let data = match csi {
         Csi::KV => pairs(args)?.as_bytes().to_vec(),
         Csi::NVM => blocks(args, &device)?.as_bytes().to_vec(),
-        other => bail!("namespaces of command set {:#x} are not created here: expected nvm or kv", other.0),
+        Csi::SLM => memory(args)?.as_bytes().to_vec(),
+        Csi::CP => vec![0; IDENTIFY_BYTES],
+        other => {
+            bail!(
+                "namespaces of command set {:#x} are not created here: expected nvm, kv, slm or cp",
+                other.0
+            )
+        }
     };
     let mut entry = managing(AdminOpcode::NAMESPACE_MANAGEMENT, SelectCdw10::CREATE, 0);
     entry.cdw11 = NamespaceCdw11::new().with_csi(csi.0).into_bits();
@@ -78,6 +86,16 @@ fn pairs(args: &CreateNs) -> Result<Box<KvNamespace>> {
         "a key-value namespace has no blocks: --size says how large it is"
     );
     let mut namespace = zeroed::<KvNamespace>();
+    (namespace.nsze_bytes, namespace.nmic) = (args.size.or(args.nsze).unwrap_or(0), args.nmic);
+    Ok(namespace)
+}
+
+fn memory(args: &CreateNs) -> Result<Box<MemoryNamespace>> {
+    ensure!(
+        args.block_size.is_none() && args.flbas.is_none() && args.ncap.is_none(),
+        "local memory has no blocks: --size says how large it is"
+    );
+    let mut namespace = zeroed::<MemoryNamespace>();
     (namespace.nsze_bytes, namespace.nmic) = (args.size.or(args.nsze).unwrap_or(0), args.nmic);
     Ok(namespace)
 }

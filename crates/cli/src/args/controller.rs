@@ -391,6 +391,7 @@ const PAGES: &[Named<LogPage>] = &[
     ("features", LogPage::FEATURES),
     ("discovery", LogPage::DISCOVERY),
     ("sanitize", LogPage::SANITIZE),
+    ("programs", LogPage::PROGRAM_LIST),
     ("ledger", LogPage::LEDGER),
     ("error-texts", LogPage::ERROR_TEXTS),
     ("stalls", LogPage::STALLS),

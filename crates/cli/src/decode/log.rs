@@ -13,6 +13,7 @@ use byway::spec::base::telemetry::TelemetryHeader;
 use byway::spec::fabrics::{DISCOVERY_RECORD_BYTES, DiscoveryEntry, DiscoveryHeader};
 use byway::spec::kv::KvOpcode;
 use byway::spec::nvm::NvmOpcode;
+use byway::spec::programs::{ProgramDescriptor, ProgramListHeader, ProgramState, ProgramType};
 
 use super::controller::temperature;
 use super::{Decoded, Fields, read, read_each, vendor};
@@ -23,6 +24,9 @@ const DATA_UNIT_BYTES: u128 = 512_000;
 const WARNINGS: &[&str] =
     &["spare", "temperature", "reliability", "read only", "volatile memory backup", "persistent memory"];
 
+/// Bytes of the list of programs that are asked for: a head and 63 programs.
+const PROGRAM_LIST_BYTES: usize = 4096;
+
 /// Bytes of a page with a fixed length; `None` where its header has the length.
 pub fn bytes(page: LogPage) -> Option<usize> {
     Some(match page {
@@ -30,6 +34,7 @@ pub fn bytes(page: LogPage) -> Option<usize> {
         LogPage::CHANGED_NAMESPACES => size_of::<ChangedNamespaces>(),
         LogPage::EFFECTS | LogPage::MANAGEMENT => size_of::<EffectsLog>(),
         LogPage::FEATURES => size_of::<FeaturesLog>(),
+        LogPage::PROGRAM_LIST => PROGRAM_LIST_BYTES,
         LogPage::ERROR | LogPage::ERROR_TEXTS | LogPage::LEDGER | LogPage::STALLS => return None,
         LogPage::ANA | LogPage::DISCOVERY => return None,
         _ => size_of::<SmartLog>(),
@@ -62,6 +67,7 @@ pub fn log(page: LogPage, csi: Csi, bytes: &[u8]) -> Option<Decoded> {
         LogPage::ERROR => Decoded::Entries(errors(bytes)),
         LogPage::CHANGED_NAMESPACES => Decoded::Entries(changed(&*read(bytes)?)),
         LogPage::EFFECTS => Decoded::Entries(effects(&*read(bytes)?, csi)),
+        LogPage::PROGRAM_LIST => Decoded::Entries(programs(bytes)?),
         LogPage::FEATURES => Decoded::Entries(features(&*read(bytes)?)),
         LogPage::ANA => Decoded::Entries(ana(bytes)?),
         LogPage::DISCOVERY => Decoded::Entries(discovery(bytes)?),
@@ -201,6 +207,25 @@ fn error(entry: ErrorEntry) -> Fields {
 fn changed(log: &ChangedNamespaces) -> Vec<Fields> {
     let nsids = log.nsids.iter().take_while(|nsid| **nsid != 0);
     nsids.map(|nsid| Fields::default().number("nsid", *nsid, "")).collect()
+}
+
+/// A line for each index that holds a program.
+fn programs(page: &[u8]) -> Option<Vec<Fields>> {
+    let head: Box<ProgramListHeader> = read(page)?;
+    let descriptors = read_each::<ProgramDescriptor>(page.get(size_of::<ProgramListHeader>()..)?);
+    let all = (0_u16..).zip(descriptors).take(usize::from(head.programs));
+    let there = all.filter(|(_, program)| program.state.occupied() != ProgramState::EMPTY);
+    Some(there.map(|(index, program)| program_row(index, &program)).collect())
+}
+
+fn program_row(index: u16, program: &ProgramDescriptor) -> Fields {
+    let name = ProgramType(program.ptype).name().unwrap_or("unknown");
+    Fields::default()
+        .number("index", index, "")
+        .with("type", name, name, "")
+        .flag("built_in", program.state.occupied() == ProgramState::BUILT_IN, "")
+        .flag("activated", program.state.active(), "")
+        .number("identifier", program.pid, "")
 }
 
 /// A line for each namespace: its state is its group's.

@@ -158,6 +158,17 @@ pub struct ProgramDescriptor {
     pub reserved_16: [u8; 48],
 }
 
+/// Head of the Program List (log page 82h), which is of a namespace. A [`ProgramDescriptor`] for each index is behind it. The number of the
+/// page is that of the Base specification; the head is to confirm.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct ProgramListHeader {
+    /// Number of descriptors.
+    pub programs: u16,
+    /// Reserved.
+    pub reserved_2: [u8; 62],
+}
+
 /// Identify Namespace, CNS 05h with command set identifier 4. Offsets to confirm.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -183,6 +194,7 @@ pub struct ProgramNamespace {
 assert_size! {
     MemoryRangeDescriptor = 32;
     ProgramDescriptor = 64;
+    ProgramListHeader = 64;
     ProgramNamespace = 4096;
 }
 assert_offset! { MemoryRangeDescriptor { length_bytes = 4, start = 8, } }

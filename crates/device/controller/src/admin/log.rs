@@ -14,13 +14,13 @@ use byway_spec::base::telemetry::TelemetryLsp;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::context::Context;
-use super::{AdminState, effects, health, ledger_log, reservation, sanitize, stall_log, telemetry};
+use super::{AdminState, effects, health, ledger_log, programs, reservation, sanitize, stall_log, telemetry};
 use crate::error::CommandError;
 use crate::limits::{FIRMWARE, MAX_TRANSFER_BYTES};
 use crate::outcome::Outcome;
 
 /// Every page a controller has, beside ANA where it reports that.
-const PAGES: [LogPage; 15] = [
+const PAGES: [LogPage; 16] = [
     LogPage::SUPPORTED_PAGES,
     LogPage::ERROR,
     LogPage::SMART,
@@ -33,6 +33,7 @@ const PAGES: [LogPage; 15] = [
     LogPage::MANAGEMENT,
     LogPage::RESERVATION,
     LogPage::SANITIZE,
+    LogPage::PROGRAM_LIST,
     LogPage::LEDGER,
     LogPage::ERROR_TEXTS,
     LogPage::STALLS,
@@ -41,6 +42,7 @@ const PAGES: [LogPage; 15] = [
 /// A parsed Get Log Page command.
 struct Request {
     page: LogPage,
+    nsid: u32,
     csi: Csi,
     offset_bytes: u64,
     len_bytes: u64,
@@ -67,6 +69,7 @@ impl Request {
         }
         Ok(Self {
             page: cdw10.lid(),
+            nsid: command.nsid,
             csi: Csi(cdw14.csi()),
             offset_bytes,
             len_bytes,
@@ -133,6 +136,7 @@ impl AdminState {
             }
             LogPage::RESERVATION => reservation::page(cx.id, subsystem),
             LogPage::SANITIZE => sanitize::page(subsystem),
+            LogPage::PROGRAM_LIST => programs::list_page(cx, request.nsid),
             LogPage::ERROR_TEXTS => self.errors.texts_page(),
             LogPage::STALLS => stall_log::page(&subsystem.stall_snapshot()),
             LogPage::LEDGER => ledger_log::page(cx.port.meter.ledger(), subsystem),

@@ -3,7 +3,8 @@
 use byway_programs::Piece;
 use byway_spec::base::command::NSID_ALL;
 use byway_spec::programs::{
-    LoadProgramCdw10, MemoryRangeDescriptor, ProgramActivationCdw10, ProgramType, RangeSetCdw10,
+    LoadProgramCdw10, MemoryRangeDescriptor, ProgramActivationCdw10, ProgramListHeader, ProgramType,
+    RangeSetCdw10,
 };
 use byway_spec::{Command, Status};
 use zerocopy::{FromZeros, IntoBytes};
@@ -97,6 +98,16 @@ fn create_range_set(cx: &mut Context<'_, '_>, command: &Command) -> Result<Outco
     let ranges = cx.subsystem.check_ranges(&descriptors, cx.id)?;
     let id = programs(cx, command)?.sets().create(ranges).map_err(refused)?;
     Ok(Outcome::with(id.into()))
+}
+
+/// Program List (log page 82h): a descriptor for each index; none of what is no namespace of programs.
+pub(super) fn list_page(cx: &Context<'_, '_>, nsid: u32) -> Vec<u8> {
+    let descriptors = match cx.subsystem.namespace(nsid) {
+        Some(Namespace::Programs(programs)) if cx.is_active(nsid) => programs.descriptors(),
+        _ => Vec::new(),
+    };
+    let head = ProgramListHeader { programs: descriptors.len() as u16, reserved_2: [0; 62] };
+    [head.as_bytes(), descriptors.as_slice().as_bytes()].concat()
 }
 
 const NO_NAMESPACE: CommandError =

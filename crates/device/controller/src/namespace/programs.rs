@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use byway_flash::NamespaceRecord;
 use byway_programs::{Program, RangeLimits, RangeSets, Ranges, Refusal, SlotLimits, Slots};
-use byway_spec::programs::{ExecuteCdw2, MemoryRangeDescriptor, ProgramOpcode};
+use byway_spec::programs::{ExecuteCdw2, MemoryRangeDescriptor, ProgramDescriptor, ProgramOpcode};
 use byway_spec::{Command, Status};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -61,6 +61,11 @@ impl ProgramsNamespace {
     /// Its programs.
     pub(crate) fn slots(&mut self) -> &mut Slots {
         &mut self.slots
+    }
+
+    /// Its programs, by index, as their list describes them.
+    pub(crate) fn descriptors(&self) -> Vec<ProgramDescriptor> {
+        self.slots.descriptors().collect()
     }
 
     /// Its sets of ranges.

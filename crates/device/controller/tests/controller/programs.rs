@@ -4,6 +4,7 @@ mod running;
 
 use byway_spec::base::admin::{AdminOpcode, FormatCdw10, NamespaceCdw11, SanitizeCdw10, SelectCdw10};
 use byway_spec::base::identify::{Cns, Csi};
+use byway_spec::base::log::LogPage;
 use byway_spec::memory::{MemoryCopyBlocks, MemoryCopyBytes, MemoryCopyCdw12, MemoryOpcode};
 use byway_spec::nvm::{NvmCdw12, NvmOpcode};
 use byway_spec::programs::{
@@ -13,7 +14,7 @@ use byway_spec::programs::{
 use byway_spec::{Command, Completion, Status};
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::common::{TestHost, number, nvm};
+use crate::common::{TestHost, get_log, number, nvm};
 
 const MIB: u64 = 1 << 20;
 
@@ -262,6 +263,29 @@ fn programs_that_cannot_be_loaded_are_refused() {
     let mut elsewhere = Command::new(AdminOpcode::PROGRAM_ACTIVATION.0, 0, MEMORY);
     elsewhere.cdw10 = 1 << 16;
     assert!(host.admin(elsewhere).status().is(Status::INVALID_NAMESPACE));
+}
+
+#[test]
+fn the_list_of_programs_says_what_is_at_each_index() {
+    let mut host = host();
+    assert!(load(&mut host, FREE, 24, 0, &SUM).is_success());
+    assert!(activate(&mut host, FREE).is_success());
+    let mut list = |nsid| {
+        let mut command = get_log(LogPage::PROGRAM_LIST, Csi::CP, 0, 4096);
+        command.nsid = nsid;
+        let (completion, page) = host.admin_read(command, 4096);
+        assert!(completion.status().is_success());
+        page
+    };
+    let page = list(PROGRAMS);
+    // Two bits of occupancy, one of activation, three of the type of the identifier.
+    let at = |index: usize| (page[64 * (index + 1)], page[64 * (index + 1) + 1]);
+    assert_eq!(number(&page, 0, 2), 37);
+    assert_eq!(at(0), (2 | 1 << 3, ProgramType::BUILT_IN.0));
+    assert_eq!(at(usize::from(FREE)), (1 | 1 << 2 | 1 << 3, ProgramType::EBPF.0));
+    assert_eq!(number(&page, 64 * (usize::from(FREE) + 1) + 8, 8), 77);
+    assert_eq!(at(usize::from(FREE) + 1), (0, 0));
+    assert_eq!((number(&list(MEMORY), 0, 2), number(&list(0), 0, 2)), (0, 0));
 }
 
 #[test]

@@ -25,6 +25,7 @@ open_enum! {
         DISCOVERY = 0x70 "Discovery",
         RESERVATION = 0x80 "Reservation Notification",
         SANITIZE = 0x81 "Sanitize Status",
+        PROGRAM_LIST = 0x82 "Program List",
         CHANGED_ZONES = 0xbf "Changed Zone List",
         LEDGER = 0xc0 "Byway Ledger and Counters",
         ERROR_TEXTS = 0xc1 "Byway Error Texts",

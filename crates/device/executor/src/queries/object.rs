@@ -1,6 +1,7 @@
 //! Objects of queries, read in slices: no slice keeps the run lock longer than it takes to copy [`SLICE_BYTES`].
 
 use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use byway_controller::{BlockObjectReader, CommandError, QueryObject, ValuePlace};
 use byway_spec::{Key, Status};
@@ -14,14 +15,16 @@ pub(super) const SLICE_BYTES: usize = 64 << 10;
 /// Copies of a value that was moved or overwritten meanwhile before the query gives up.
 const COPIES_MAX: u32 = 16;
 
-/// The object of a query, for its threads.
+/// The object of a query, for its threads. Nothing more is copied once the query is cancelled.
 pub(super) fn open(
     executor: &Weak<Executor>,
     object: QueryObject,
+    cancelled: &AtomicBool,
 ) -> Result<Box<dyn ObjectRead>, ObjectReadError> {
     match object {
         QueryObject::Value { nsid, key, .. } => {
-            copy_value(executor, nsid, &key).map(|value| Box::new(value) as _)
+            let source = ValueSource { executor, nsid, key, cancelled };
+            source.copy().map(|value| Box::new(value) as _)
         }
         QueryObject::Blocks(reader) => Ok(Box::new(Blocks { executor: executor.clone(), reader })),
         _ => Err(ObjectReadError::Unreadable("the device has no such object")),
@@ -45,29 +48,44 @@ impl ObjectRead for Value {
     }
 }
 
-/// Copies a value as it was at one moment.
-fn copy_value(executor: &Weak<Executor>, nsid: u32, key: &Key) -> Result<Value, ObjectReadError> {
-    for _ in 0..COPIES_MAX {
-        if let Some(value) = try_copy_value(executor, nsid, key)? {
-            return Ok(value);
-        }
-    }
-    Err(ObjectReadError::Changed)
+/// A value that is to be copied as it was at one moment.
+struct ValueSource<'a> {
+    executor: &'a Weak<Executor>,
+    nsid: u32,
+    key: Key,
+    cancelled: &'a AtomicBool,
 }
 
-/// The same; `None` if the value was moved or overwritten meanwhile.
-fn try_copy_value(executor: &Weak<Executor>, nsid: u32, key: &Key) -> Result<Option<Value>, ObjectReadError> {
-    let read = |at: usize, into: &mut [u8]| -> Result<ValuePlace, ObjectReadError> {
-        with_subsystem(executor, |subsystem| subsystem.read_value_of(nsid, key, at as u64, into))
-    };
-    let place = read(0, &mut [])?;
-    let mut value = vec![0; place.len_bytes() as usize];
-    for (slice, into) in value.chunks_mut(SLICE_BYTES).enumerate() {
-        if read(slice * SLICE_BYTES, into)? != place {
-            return Ok(None);
+impl ValueSource<'_> {
+    fn copy(&self) -> Result<Value, ObjectReadError> {
+        for _ in 0..COPIES_MAX {
+            if let Some(value) = self.try_copy()? {
+                return Ok(value);
+            }
         }
+        Err(ObjectReadError::Changed)
     }
-    Ok(Some(Value(value)))
+
+    /// A copy; `None` if the value was moved or overwritten meanwhile.
+    fn try_copy(&self) -> Result<Option<Value>, ObjectReadError> {
+        let place = self.read(0, &mut [])?;
+        let mut value = vec![0; place.len_bytes() as usize];
+        for (slice, into) in value.chunks_mut(SLICE_BYTES).enumerate() {
+            if self.read(slice * SLICE_BYTES, into)? != place {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Value(value)))
+    }
+
+    fn read(&self, at: usize, into: &mut [u8]) -> Result<ValuePlace, ObjectReadError> {
+        if self.cancelled.load(Relaxed) {
+            return Err(CANCELLED);
+        }
+        with_subsystem(self.executor, |subsystem| {
+            subsystem.read_value_of(self.nsid, &self.key, at as u64, into)
+        })
+    }
 }
 
 /// A range of blocks.
@@ -119,4 +137,5 @@ fn unreadable(error: &CommandError) -> ObjectReadError {
 }
 
 const OUTSIDE: ObjectReadError = ObjectReadError::Unreadable("outside the object");
+const CANCELLED: ObjectReadError = ObjectReadError::Unreadable("the query was cancelled");
 const CLOSED: ObjectReadError = ObjectReadError::Unreadable("the device is closed");

@@ -183,7 +183,7 @@ impl Shared {
     }
 
     fn run(&self, job: &Job, request: QueryRequest) -> Result<(), QueryFailure> {
-        let object = object::open(&self.executor, request.object).map_err(failure)?;
+        let object = object::open(&self.executor, request.object, &job.cancelled).map_err(failure)?;
         let sink = Sink { shared: self, job };
         let task = QueryTask {
             text: &request.text,

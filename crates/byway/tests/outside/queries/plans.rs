@@ -17,8 +17,12 @@ fn write(kv: &mut Kv, plan: u16, (offset, total): (usize, usize), part: &[u8]) -
 }
 
 fn result(kv: &mut Kv, plan: u16, offset: usize, room: usize) -> Result<Outcome> {
+    result_as(kv, PlanFields::RESULT_FLAGS, plan, offset, room)
+}
+
+fn result_as(kv: &mut Kv, flags: u32, plan: u16, offset: usize, room: usize) -> Result<Outcome> {
     let mut entry = Entry::new(VendorOpcode::GET_RESULT.0, 0, kv.nsid().get());
-    (entry.cdw2, entry.cdw3) = (3, PlanFields::RESULT_FLAGS);
+    (entry.cdw2, entry.cdw3) = (3, flags);
     (entry.cdw10, entry.cdw11, entry.cdw13) = (room as u32, u32::from(plan) << 16, offset as u32);
     kv.queue().execute(RawCommand { entry, data: RawData::FromDevice(Buffer::zeroed(room)?) }.into())
 }
@@ -73,4 +77,15 @@ fn plans_that_are_refused_leave_room_for_others() {
     }
     let begun = write(&mut kv, PlanFields::NEW_PLAN, (0, LAGHOS.len()), LAGHOS.as_bytes()).unwrap();
     assert!(begun.answer.dw1 > 0);
+}
+
+#[test]
+fn result_that_is_asked_for_in_another_form_is_refused_and_stays() {
+    let (_device, mut kv) = device_with_mesh();
+    let begun = write(&mut kv, PlanFields::NEW_PLAN, (0, LAGHOS.len()), LAGHOS.as_bytes()).unwrap();
+    let plan = begun.dw0() as u16;
+    for flags in [0, PlanFields::RESULT_FLAGS | 1 << 24, PlanFields::WRITE_FLAGS] {
+        assert!(result_as(&mut kv, flags, plan, 0, 4096).is_err(), "{flags:#x}");
+    }
+    assert_eq!(result(&mut kv, plan, 0, 4096).unwrap().dw0(), begun.answer.dw1);
 }

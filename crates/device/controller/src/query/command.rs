@@ -77,7 +77,7 @@ impl QueryCommand {
             VendorOpcode::QUERY_WAIT => Ok(Self::Wait(id)),
             VendorOpcode::QUERY_END => Ok(Self::End(id)),
             VendorOpcode::WRITE_EXECUTION_PLAN => write_plan(command),
-            _ => Ok(Self::GetResult(PlanFields::of_result(command))),
+            _ => get_result(command),
         }
     }
 }
@@ -101,6 +101,17 @@ impl Begin {
             explains: fields.explain(),
         })
     }
+}
+
+fn get_result(command: &Command) -> Result<QueryCommand, CommandError> {
+    let fields = PlanFields::of_result(command);
+    if fields.flags != PlanFields::RESULT_FLAGS {
+        return Err(CommandError::invalid_field(
+            "results are CSV without a header, released as they are taken",
+        )
+        .at_byte(12));
+    }
+    Ok(QueryCommand::GetResult(fields))
 }
 
 fn write_plan(command: &Command) -> Result<QueryCommand, CommandError> {

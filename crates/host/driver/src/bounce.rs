@@ -64,12 +64,10 @@ impl BouncePages {
         let _ = self.memory.write_at(Self::offset(page), from);
     }
 
-    /// Copies bytes into a page from byte `at` on, as a device would. They end in the page.
-    pub(crate) fn fill_from(&self, page: u16, at: usize, from: &[u8]) {
-        if at + from.len() <= PAGE_BYTES {
-            // As in `fill`.
-            let _ = self.memory.write_at(Self::offset(page) + at, from);
-        }
+    /// Copies bytes into a page from byte `at` on, as a device would; `None` if they do not end in the page.
+    pub(crate) fn fill_from(&self, page: u16, at: usize, from: &[u8]) -> Option<()> {
+        let fits = at + from.len() <= PAGE_BYTES;
+        fits.then(|| self.memory.write_at(Self::offset(page) + at, from).ok()).flatten()
     }
 
     /// Copies the beginning of a page out.

@@ -64,12 +64,25 @@ pub(crate) struct Op {
     /// Whether `held` is the program's.
     pub give_back: bool,
     bounce: u16,
-    /// CDW10 of a command that lets its result stand behind its completion: bytes of its buffer. 0 if none does.
-    pub inline_room_bytes: u32,
+    /// What its command said of a result behind its completion.
+    pub inline_room: InlineRoom,
     /// Memory that the commands name: the program's buffer, or a staging buffer.
     pub held: Option<Buffer>,
     /// What few operations have. The place for it stays, for the next one.
     rest: Option<Box<Rest>>,
+}
+
+/// What a command said of a result behind its completion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InlineRoom {
+    /// Bytes of its buffer (CDW10).
+    pub buffer_bytes: u32,
+    /// Most bytes that may stand there; 0 if it did not ask.
+    pub asked_bytes: u16,
+}
+
+impl InlineRoom {
+    const NONE: Self = Self { buffer_bytes: 0, asked_bytes: 0 };
 }
 
 /// What few operations have.
@@ -101,7 +114,7 @@ impl Op {
             has_baggage: false,
             give_back: false,
             bounce: NONE,
-            inline_room_bytes: 0,
+            inline_room: InlineRoom::NONE,
             held: None,
             rest: None,
         }
@@ -254,7 +267,7 @@ impl Table {
         op.answer = Answer::default();
         op.failed = None;
         op.is_late = false;
-        op.inline_room_bytes = 0;
+        op.inline_room = InlineRoom::NONE;
         Some(OpIndex(index))
     }
 

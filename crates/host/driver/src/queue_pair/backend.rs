@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use byway_core::encode::{self, Data, Encoded};
-use byway_core::moves::restrict_zeroes;
+use byway_core::moves::{Layout, restrict_zeroes};
 use byway_core::{
     BackendQueue, Bounced, Buffer, Carried, Command, Error, ErrorKind, Finished, KvCommand, NvmCommand,
     Outcome, Refused, Result,
@@ -297,16 +297,25 @@ impl<B: Bus> Queue<B> {
     /// Lets the result of Query Results stand behind its completion, as that of typed commands.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a command that asks for that, and has no buffer.
-    fn ask_inline_of_raw(&self, entry: &mut Entry, data: Data<'_>) -> Result<()> {
-        if entry.opcode() == VendorOpcode::QUERY_RESULTS.0 && inline_result_max_bytes(entry) == 0 {
+    /// [`ErrorKind::InvalidArgument`] for a command that asks for that, and has no buffer for what the device sends.
+    fn ask_inline_of_raw(&mut self, entry: &mut Entry, data: Data<'_>) -> Result<()> {
+        let is_results = entry.opcode() == VendorOpcode::QUERY_RESULTS.0;
+        if is_results && inline_result_max_bytes(entry) == 0 {
             self.ask_inline(entry);
         }
-        if inline_result_max_bytes(entry) > 0 && data.len() < entry.cdw10 as usize {
-            let said = "a result behind its completion takes a buffer of as many bytes as the command says";
-            return Err(Error::host(ErrorKind::InvalidArgument, said));
+        // Without the extension the field means nothing, and of blocks it is a part of an address.
+        if self.limits().inline_read_max_bytes == 0 || inline_result_max_bytes(entry) == 0 {
+            return Ok(());
         }
-        Ok(())
+        if !is_results && self.layout(entry.nsid)? != Layout::Keys {
+            return Ok(());
+        }
+        let takes = matches!(data, Data::In(_) | Data::Both { .. });
+        if takes && data.len() >= entry.cdw10 as usize {
+            return Ok(());
+        }
+        let said = "a result behind its completion takes a buffer of as many bytes as the command says";
+        Err(Error::host(ErrorKind::InvalidArgument, said))
     }
 
     /// Memory of the device's pool for a copy of a command's data.
@@ -341,6 +350,8 @@ impl<B: Bus> Queue<B> {
     fn look(&mut self) -> Result<()> {
         self.bus().poll();
         while self.step()? {}
+        // Completions of commands that were given up make nothing ready, and their results fill the queue all the same.
+        self.ring_head_if_near_full();
         self.tend()
     }
 

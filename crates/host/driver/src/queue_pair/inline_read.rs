@@ -12,7 +12,7 @@ use byway_spec::{Command as Entry, Completion};
 
 use crate::bus::Bus;
 use crate::queue_pair::Queue;
-use crate::table::OpIndex;
+use crate::table::{InlineRoom, OpIndex};
 
 impl<B: Bus> Queue<B> {
     /// Lets the result of a Retrieve, a List or a Query Results stand behind its completion, if the queue is set so.
@@ -26,8 +26,10 @@ impl<B: Bus> Queue<B> {
     /// Notes whether the result of a command may stand behind its completion, as this queue or the program asked.
     #[inline(always)]
     pub(crate) fn note_inline(&mut self, op: OpIndex, entry: &Entry) {
-        if inline_result_max_bytes(entry) > 0 {
-            self.table.op(op).inline_room_bytes = entry.cdw10;
+        let asked_bytes = inline_result_max_bytes(entry);
+        if asked_bytes > 0 && self.limits().inline_read_max_bytes > 0 {
+            self.table.op(op).inline_room =
+                InlineRoom { buffer_bytes: entry.cdw10, asked_bytes: asked_bytes as u16 };
         }
     }
 
@@ -35,17 +37,19 @@ impl<B: Bus> Queue<B> {
     /// The entries that it has; `None` if not all of them are there yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] where the device says what cannot be.
+    /// [`ErrorKind::Protocol`] where the device says what cannot be. Then the boundary between completions and results is lost: the
+    /// completion stays where it is, every later call fails in the same way, and the queue must be opened anew.
     #[inline(never)]
     pub(crate) fn receive_result(&mut self, completion: &mut Completion) -> Result<Option<u32>> {
         let Some(op) = self.table.op_of(completion.cid) else { return Ok(Some(0)) };
-        let room_bytes = self.table.op(op).inline_room_bytes;
+        let InlineRoom { buffer_bytes, asked_bytes } = self.table.op(op).inline_room;
         // DW1 of a command that did not ask means something else.
-        let Some(len) = inline_result_bytes(completion, room_bytes).filter(|_| room_bytes > 0) else {
+        let Some(len) = inline_result_bytes(completion, buffer_bytes).filter(|_| asked_bytes > 0) else {
             return Ok(Some(0));
         };
         let entries = result_entries(len) as u32;
-        if len as u64 > self.limits().inline_read_max_bytes || entries + 2 > self.ring_entries() {
+        let most_bytes = self.limits().inline_read_max_bytes.min(asked_bytes.into());
+        if len as u64 > most_bytes || entries + 2 > self.ring_entries() {
             return Err(too_long(len));
         }
         let mut copied = 0;
@@ -53,30 +57,34 @@ impl<B: Bus> Queue<B> {
             let Some(entry) = self.rings.peek_behind(distance) else { return Ok(None) };
             let bytes = result_bytes(&entry).ok_or_else(not_a_result)?;
             let part = bytes.get(..bytes.len().min(len - copied)).unwrap_or_default();
-            self.fill_buffer(op, copied, part);
+            self.fill_buffer(op, copied, part).ok_or_else(no_buffer)?;
             copied += part.len();
         }
         completion.dw1 &= !INLINE_RESULT;
         Ok(Some(entries))
     }
 
-    /// Copies bytes to the memory that an operation's command names, from byte `at` on, as the device would.
-    fn fill_buffer(&mut self, op: OpIndex, at: usize, from: &[u8]) {
+    /// Copies bytes to the memory that an operation's command names, from byte `at` on, as the device would; `None` if it has none there.
+    fn fill_buffer(&mut self, op: OpIndex, at: usize, from: &[u8]) -> Option<()> {
         let state = self.table.op(op);
         if let Some(page) = state.bounce() {
             return self.bounce.fill_from(page, at, from);
         }
-        let into = state.held.as_mut().and_then(|held| held.as_mut_slice().get_mut(at..at + from.len()));
-        if let Some(into) = into {
-            into.copy_from_slice(from);
-        }
+        let into = state.held.as_mut()?.as_mut_slice().get_mut(at..at + from.len())?;
+        into.copy_from_slice(from);
+        Some(())
     }
 }
 
 #[cold]
 fn too_long(len: usize) -> Error {
-    let said = format!("a completion announces {len} bytes behind it, more than the device said at first");
+    let said = format!("a completion announces {len} bytes behind it, more than its command asked for");
     Error::device(ErrorKind::Protocol, said)
+}
+
+#[cold]
+fn no_buffer() -> Error {
+    Error::device(ErrorKind::Protocol, "a completion announces a result for which its command has no buffer")
 }
 
 #[cold]

@@ -163,7 +163,56 @@ fn announcements_that_cannot_be_are_errors_of_the_protocol() {
         let error = queue.execute_retrieve(Nsid::FIRST, &key("k"), &mut [0; 300]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Protocol);
         assert!(error.to_string().contains(said), "{error}");
+        let later = queue.execute_retrieve(Nsid::FIRST, &key("k"), &mut [0; 300]).unwrap_err();
+        assert_eq!(later.kind(), ErrorKind::Protocol, "the boundary between completions is lost: {later}");
     }
+}
+
+#[test]
+fn result_longer_than_its_command_asked_for_is_an_error_of_the_protocol() {
+    let (bus, mut queue) = queue();
+    bus.state().replies.push_back(inline(&bytes(60)));
+    let mut entry = Entry::new(VendorOpcode::QUERY_RESULTS.0, 0, 1);
+    (entry.cdw10, entry.cdw11) = (4096, 50 << 16 | 3);
+    let data = RawData::FromDevice(Buffer::zeroed(4096).unwrap());
+    let error = queue.execute(RawCommand { entry, data }.into()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
+}
+
+#[test]
+fn head_moves_while_only_results_of_commands_that_were_given_up_come() {
+    let (bus, mut queue) = queue();
+    bus.hold();
+    for _ in 0..2 {
+        let late = queue.execute_retrieve(Nsid::FIRST, &key("k"), &mut [0; 300]).unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::TimedOut);
+    }
+    queue.submit(get(64), 7).unwrap();
+    bus.state().replies.extend([inline(&bytes(180)), inline(&bytes(180))]);
+    // The third command waits in the device for an entry.
+    bus.release(&[0, 1]);
+    assert!(queue.next_within(Duration::from_millis(1)).unwrap().is_none());
+    let head = bus.state().rung.iter().rfind(|(index, _)| index.is_completion()).map(|(_, head)| *head);
+    assert_eq!(head, Some(2 * (1 + result_entries(180) as u32)));
+}
+
+#[test]
+fn raw_command_that_sends_data_and_asks_for_a_result_is_refused() {
+    let (bus, mut queue) = queue();
+    let mut entry = Entry::new(VendorOpcode::QUERY_RESULTS.0, 0, 1);
+    (entry.cdw10, entry.cdw11) = (64, 100 << 16);
+    let data = RawData::ToDevice(Buffer::zeroed(64).unwrap().into());
+    assert!(queue.execute(RawCommand { entry, data }.into()).is_err());
+    assert!(bus.state().fetched.is_empty());
+}
+
+#[test]
+fn field_of_a_device_without_the_extension_is_passed_through_as_it_is() {
+    let (bus, mut queue) = queue_of(Script::default(), options().inline_reads(false));
+    let mut entry = Entry::new(VendorOpcode::QUERY_RESULTS.0, 0, 1);
+    (entry.cdw10, entry.cdw11) = (4096, 100 << 16);
+    queue.execute(RawCommand { entry, data: RawData::None }.into()).unwrap();
+    assert_eq!(bus.state().fetched[0].entry.cdw11, 100 << 16);
 }
 
 #[test]

@@ -122,6 +122,7 @@ impl Controller {
                     }
                     result => self.finish(port, ticket, result, changes),
                 }
+                self.room.result.close();
                 self.announce_each(port, now_ps);
             }
         }

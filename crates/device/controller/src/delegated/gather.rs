@@ -82,7 +82,8 @@ impl DelegatedQueue {
     /// Reads the host's head again, if there are too few entries known to be free for the results of gathered commands.
     #[inline]
     fn look_for_room(&mut self, port: &mut Port<'_>, doorbells: &Doorbells, command: &Command) {
-        let max_bytes = vendor::inline_result_max_bytes(command).min(self.habits.result_max_bytes);
+        let asked_bytes = vendor::inline_result_max_bytes(command).min(command.cdw10 as usize);
+        let max_bytes = asked_bytes.min(self.habits.result_max_bytes);
         if max_bytes > 0 {
             let Self { qid, sq, cq, buffered, result_entries, .. } = self;
             *result_entries += vendor::result_entries(max_bytes) as u32;

@@ -248,6 +248,8 @@ impl CompletionQueue {
         bytes: &[u8],
     ) -> Result<(), DmaFault> {
         let (size, entries) = (self.ring.size(), result.entries());
+        debug_assert!(bytes.len().div_ceil(RESULT_ENTRY_BYTES) == entries as usize, "a permit of its length");
+        debug_assert!(entries as usize <= RESULT_ENTRIES_MAX, "within the limit that was announced");
         let first = self.ring.post_with_result(permit, result);
         let mut written = [[0; COMPLETION_BYTES]; RESULT_ENTRIES_MAX];
         let written = written.get_mut(..entries as usize).unwrap_or_default();

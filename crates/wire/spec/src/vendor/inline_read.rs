@@ -14,6 +14,10 @@
 //! A host frees the entries with the completion, by one head doorbell. It takes an entry once the tag in it is new, as it takes
 //! completions: the device may write completion and entries by one burst.
 //!
+//! What a host that asks owes: it has no more commands outstanding than the queue has entries, less those that it has taken and not
+//! freed, or it moves its head over what it has taken before it waits. A command for whose completion no entry is free waits for the
+//! head, and results fill entries that a host would otherwise count as free.
+//!
 //! A device that has no room behind the completion, or a result longer than the host takes so, moves it by the data pointer and leaves
 //! DW1 bit 30 clear. So a command always names a buffer of CDW10 bytes.
 

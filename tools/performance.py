@@ -17,6 +17,7 @@ import sys
 import tomllib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from performance_compute import TOPICS as COMPUTE  # noqa: E402
 from performance_topics import TOPICS  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -144,7 +145,7 @@ def digest(data):
 def made():
     """Every page with the text that it should have, and every figure."""
     pages, specs = {OVERVIEW: with_block(OVERVIEW, targets_table())}, []
-    for topic in TOPICS:
+    for topic in [*TOPICS, *COMPUTE]:
         text, figures = topic_block(topic)
         page = PAGES / f"{topic.name}.md"
         pages[page] = with_block(page, text, topic.title)

@@ -450,7 +450,7 @@ class Programs:
     def execute(
         self,
         index: int,
-        ranges: Sequence[tuple[int, int, int]] | int = (),
+        ranges: Sequence[tuple[int, int, int]] | int = ...,
         first: int = 0,
         second: int = 0,
     ) -> int: ...

@@ -51,10 +51,14 @@ pub const BYWAY_COPY_BLOCKS: u32 = 0;
 pub const BYWAY_COPY_MEMORY: u32 = 1;
 
 /// A program in eBPF.
-pub const BYWAY_PROGRAM_EBPF: u32 = ProgramType::EBPF.0 as u32;
+pub const BYWAY_PROGRAM_EBPF: u32 = 0xc0;
 
 /// A module of WebAssembly.
-pub const BYWAY_PROGRAM_WASM: u32 = ProgramType::WASM.0 as u32;
+pub const BYWAY_PROGRAM_WASM: u32 = 0xc1;
+
+// Written out above: the header has no constants that are computed.
+const _: () = assert!(BYWAY_PROGRAM_EBPF == ProgramType::EBPF.0 as u32);
+const _: () = assert!(BYWAY_PROGRAM_WASM == ProgramType::WASM.0 as u32);
 
 /// Makes a namespace of local memory, all zeroes, and attaches it to this controller; `nsid` becomes its identifier.
 #[unsafe(no_mangle)]

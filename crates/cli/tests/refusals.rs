@@ -178,7 +178,7 @@ fn address_space_that_is_short_is_an_error_and_loses_nothing() {
     said(&["kv", "put", &image.uri(""), "key", "value"]);
     let (mut refusals, mut stored) = (0, 0);
     // The program itself needs the first 100 MB, symbols and all.
-    for mib in (100..700).step_by(25) {
+    for mib in (100..900).step_by(25) {
         let (code, error) = in_address_space(mib << 10, &["kv", "put", &image.uri(""), "key", "value"]);
         match code {
             Some(0) => stored += 1,

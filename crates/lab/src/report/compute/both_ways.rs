@@ -109,8 +109,8 @@ fn generate(path: &Path, rows: u64, seed: u64, interrupt: &Interrupt) -> Result<
 fn store(path: &Path, file: &[u8]) -> Result<String> {
     let size_bytes = (file.len() as u64).next_multiple_of(1 << 20);
     let namespace = NewNamespace { size_bytes: Some(size_bytes), ..NewNamespace::NVM };
-    byway::create(path, &CreateOptions::new(size_bytes + SPARE_BYTES).namespaces(vec![namespace]))?;
     let uri = of_image(path);
+    byway::create(&uri, &CreateOptions::new(size_bytes + SPARE_BYTES).namespaces(vec![namespace]))?;
     let device = byway::embedded::open(&uri)?;
     let mut nvm = device.nvm(None)?;
     let lba_bytes = nvm.lba_bytes() as usize;

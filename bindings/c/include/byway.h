@@ -71,9 +71,15 @@
  */
 #define BYWAY_COPY_MEMORY 1
 
+/**
+ * A program in eBPF.
+ */
+#define BYWAY_PROGRAM_EBPF 192
 
-
-
+/**
+ * A module of WebAssembly.
+ */
+#define BYWAY_PROGRAM_WASM 193
 
 /**
  * A scan from the last key to the first.

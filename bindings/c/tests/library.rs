@@ -103,13 +103,13 @@ fn valgrind_finds_nothing_in_the_examples() {
     for name in ["sync", "async", "batch", "events", "raw", "info"] {
         memcheck(&checked(name), &[&blocks]);
     }
-    for name in ["kv", "list", "ledger"] {
+    for name in ["kv", "list", "ledger", "compute"] {
         memcheck(&checked(name), &[]);
     }
     memcheck(&checked("copy"), &[&blocks, &target]);
     memcheck(&checked("perf"), &["1000"]);
     memcheck(&checked("image"), &[folder.path().join("image").to_str().unwrap()]);
-    assert_eq!(examples(), 12, "every example is looked at here");
+    assert_eq!(examples(), 13, "every example is looked at here");
 }
 
 /// How many examples there are.

@@ -56,6 +56,8 @@ def test_programs_run_over_ranges_and_sets_of_them(memory, programs):
     assert programs.execute(CRC32C, number) == 0xE3069283
     programs.delete_range_set(number)
     assert programs.execute(CRC32C) == 0
+    with pytest.raises(byway.InvalidArgumentError, match="no set"):
+        programs.execute(CRC32C, 0)
     with pytest.raises(byway.Error):
         programs.execute(FREE, text, 9)
     programs.deactivate(FREE)

@@ -181,7 +181,7 @@ impl Programs {
     /// are what the program returns.
     ///
     /// # Errors
-    /// When there is no memory for the ranges.
+    /// When there is no memory for the ranges; set 0, which is none.
     pub fn execution<'a>(
         &self,
         index: u16,
@@ -190,6 +190,7 @@ impl Programs {
     ) -> Result<RawCommand> {
         let (set, listed) = match ranges.into() {
             ProgramRanges::Listed(ranges) => (0, ranges),
+            ProgramRanges::Set(0) => return Err(no_set()),
             ProgramRanges::Set(set) => (set, &[][..]),
         };
         let mut entry = Entry::new(ProgramOpcode::EXECUTE.0, 0, self.nsid.get());
@@ -243,4 +244,9 @@ fn data_of(bytes: &[u8]) -> Result<RawData> {
 fn length(program: &[u8]) -> Error {
     let said = format!("a program has from 1 byte to 4 GiB, not {} bytes", program.len());
     Error::host(ErrorKind::InvalidArgument, said)
+}
+
+/// A number that stands for no set would run a program over nothing.
+fn no_set() -> Error {
+    Error::host(ErrorKind::InvalidArgument, "0 is the number of no set of ranges")
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Weak};
 
 use byway_controller::ProgramRunner;
+use byway_sys::OwnerProcess;
 use parking_lot::Mutex;
 use tracing::warn;
 
@@ -13,6 +14,7 @@ use crate::threads::DeviceThread;
 /// The thread, or none yet.
 #[derive(Debug)]
 pub(crate) struct ProgramThread {
+    owner: OwnerProcess,
     executor: Weak<Executor>,
     state: Mutex<State>,
 }
@@ -30,11 +32,19 @@ enum State {
 impl ProgramThread {
     /// No thread yet.
     pub fn new(executor: &Arc<Executor>) -> Self {
-        Self { executor: Arc::downgrade(executor), state: Mutex::new(State::NotStarted) }
+        Self {
+            owner: OwnerProcess::current(),
+            executor: Arc::downgrade(executor),
+            state: Mutex::new(State::NotStarted),
+        }
     }
 
-    /// Stops the thread and waits for it. No program is advanced from here on.
+    /// Stops the thread and waits for it. No program is advanced from here on. A forked child has no thread, and a lock that its parent
+    /// may have held at the fork.
     pub fn stop(&self) {
+        if !self.owner.is_current() {
+            return;
+        }
         let state = std::mem::replace(&mut *self.state.lock(), State::Stopped);
         // Joined without the mutex, which the thread may want.
         drop(state);

@@ -276,6 +276,9 @@ impl Controller {
     }
 
     fn shut_down(&mut self, subsystem: &mut Subsystem) {
+        // Nothing of this host's is completed behind its shutdown.
+        subsystem.end_queries_of(self.id);
+        subsystem.end_programs_of(self.id);
         let synced = subsystem.shut_down();
         debug!(controller = self.id.0, is_synced = synced.is_ok(), "controller shut down");
         // The shutdown is over either way. CSTS.CFS reports one that could not make everything durable.

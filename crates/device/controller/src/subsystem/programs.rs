@@ -104,9 +104,6 @@ impl Subsystem {
         nsid: u32,
         prepared: Prepared,
     ) -> Result<Outcome, CommandError> {
-        if !self.programs.has_room() {
-            return Err(TOO_MANY);
-        }
         let Prepared { program, ranges, parameters } = prepared;
         let ranges = match ranges {
             Wanted::Set(set) => set,
@@ -120,6 +117,7 @@ impl Subsystem {
                 let [dw0, dw1] = halves(value);
                 Ok(Outcome::Done { dw0, dw1 })
             }
+            Progress::Pending if !self.programs.has_room() => Err(TOO_MANY),
             Progress::Pending => self.programs.add(run).map(Outcome::External).ok_or(NO_THREAD),
         }
     }

@@ -223,12 +223,14 @@ fn more_programs_than_the_device_keeps_are_refused_until_one_ends() {
         begin(&mut host, FREE, 0);
     }
     assert!(host.reap(QUEUE).is_none());
-    assert_eq!(execute(&mut host, COUNTER, &[], [1, 0]), Err(Status::INSUFFICIENT_PROGRAM_RESOURCES));
+    assert_eq!(execute(&mut host, COUNTER, &[], [100_000, 0]), Err(Status::INSUFFICIENT_PROGRAM_RESOURCES));
+    assert_eq!(execute(&mut host, COUNTER, &[], [1, 0]), Ok(7), "ends with its first piece");
     let mut abort = Command::new(AdminOpcode::ABORT.0, 0, 0);
     abort.cdw10 = AbortCdw10::new().with_sqid(QUEUE).with_cid(first).into_bits();
     assert_eq!(host.admin(abort).dw0, 0, "aborted");
     assert_eq!(host.reap(QUEUE).unwrap().cid, first);
-    assert_eq!(execute(&mut host, COUNTER, &[], [1, 0]), Ok(7));
+    begin(&mut host, COUNTER, 100_000);
+    assert!(host.reap(QUEUE).is_none());
 }
 
 #[test]

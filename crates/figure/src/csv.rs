@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::figure::Figure;
-use crate::plot::{GroupSeries, Lines, Plot, Stacks, Value};
+use crate::plot::{GroupSeries, LinePanels, Lines, Plot, Series, Stacks, Value};
 
 pub(crate) fn write(figure: &Figure) -> String {
     let mut out = String::new();
@@ -16,6 +16,7 @@ pub(crate) fn write(figure: &Figure) -> String {
     }
     match figure.plot() {
         Plot::Lines(plot) => push_lines(&mut out, plot),
+        Plot::LinePanels(plot) => push_panels(&mut out, plot),
         Plot::Dots(plot) => {
             push_groups(&mut out, &plot.groups, &plot.value.quantity().heading(), &plot.series)
         }
@@ -59,12 +60,24 @@ fn cells_of(value: Value) -> [String; 3] {
 
 fn push_lines(out: &mut String, plot: &Lines) {
     push_head(out, &["series", "role", &plot.x.quantity().heading()], &plot.y.quantity().heading());
-    for series in &plot.series {
-        for point in &series.points {
-            let mut cells = vec![series.name.clone(), series.role.name().to_owned(), point.x.to_string()];
-            cells.extend(cells_of(point.y));
-            push_row(out, &cells);
-        }
+    plot.series.iter().for_each(|series| push_series(out, &[], series));
+}
+
+fn push_panels(out: &mut String, plot: &LinePanels) {
+    let heads = ["panel", "series", "role", &plot.x.quantity().heading()];
+    push_head(out, &heads, &plot.y.quantity().heading());
+    for (title, panel) in &plot.panels {
+        panel.iter().for_each(|series| push_series(out, std::slice::from_ref(title), series));
+    }
+}
+
+/// A row for each point, behind the cells of all of them.
+fn push_series(out: &mut String, before: &[String], series: &Series) {
+    for point in &series.points {
+        let mut cells = before.to_vec();
+        cells.extend([series.name.clone(), series.role.name().to_owned(), point.x.to_string()]);
+        cells.extend(cells_of(point.y));
+        push_row(out, &cells);
     }
 }
 

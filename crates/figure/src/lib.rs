@@ -36,5 +36,5 @@ pub use axis::{Axis, Quantity, Scale};
 pub use figure::{Figure, FigureError, FigureFile};
 pub use page::{Page, STYLE, escape};
 pub use palette::{Colour, Dash, Look, Mark, MarkShape, Role, look};
-pub use plot::{Bars, Dots, GroupSeries, Lines, Panel, Plot, Point, Series, Stacks, Value};
+pub use plot::{Bars, Dots, GroupSeries, LinePanels, Lines, Panel, Plot, Point, Series, Stacks, Value};
 pub use source::{Paper, Source, commit, version_with_commit};

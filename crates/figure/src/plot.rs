@@ -1,4 +1,4 @@
-//! What can be drawn: lines over a quantity, dots, bars and stacks by group.
+//! What can be drawn: lines over a quantity, alone and in panels, dots, bars and stacks by group.
 //!
 //! Bars begin at zero, which a logarithmic axis does not have: [`Bars`] and [`Stacks`] have a [`Quantity`] and no scale, and what
 //! needs a logarithmic scale is drawn as [`Dots`].
@@ -92,6 +92,28 @@ impl Lines {
     /// One line more.
     pub fn with(mut self, series: Series) -> Self {
         self.series.push(series);
+        self
+    }
+}
+
+/// Panels of lines over the same two axes, each with the same names: small multiples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinePanels {
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    /// Title and lines of each.
+    pub(crate) panels: Vec<(String, Vec<Series>)>,
+}
+
+impl LinePanels {
+    /// No panels yet.
+    pub fn new(x: Axis, y: Axis) -> Self {
+        Self { x, y, panels: Vec::new() }
+    }
+
+    /// One panel more.
+    pub fn with(mut self, title: impl Into<String>, series: impl IntoIterator<Item = Series>) -> Self {
+        self.panels.push((title.into(), series.into_iter().collect()));
         self
     }
 }
@@ -199,6 +221,8 @@ impl Stacks {
 pub enum Plot {
     /// Lines over two axes.
     Lines(Lines),
+    /// Panels of lines.
+    LinePanels(LinePanels),
     /// Dots by group.
     Dots(Dots),
     /// Bars by group.
@@ -212,6 +236,10 @@ impl Plot {
     pub fn names(&self) -> Vec<&str> {
         match self {
             Self::Lines(plot) => plot.series.iter().map(|series| series.name.as_str()).collect(),
+            Self::LinePanels(plot) => {
+                let first = plot.panels.first().into_iter().flat_map(|(_, series)| series);
+                first.map(|series| series.name.as_str()).collect()
+            }
             Self::Dots(plot) => plot.series.iter().map(|series| series.name.as_str()).collect(),
             Self::Bars(plot) => plot.series.iter().map(|series| series.name.as_str()).collect(),
             Self::Stacks(plot) => plot.parts.iter().map(String::as_str).collect(),
@@ -228,4 +256,4 @@ macro_rules! plots {
         }
     )*};
 }
-plots!(Lines, Dots, Bars, Stacks);
+plots!(Lines, LinePanels, Dots, Bars, Stacks);

@@ -3,7 +3,7 @@
 use super::frame::Frame;
 use super::legend::{self, Entry, Sample};
 use super::{MARGIN, WIDTH};
-use crate::axis::Range;
+use crate::axis::{Axis, Range};
 use crate::palette::{self, Look, Role};
 use crate::plot::{Lines, Series};
 use crate::scene::{At, Layer, Scene, Stroke};
@@ -21,21 +21,18 @@ const MARK_DISTANCE: f64 = 7.0;
 const SPARSE_DISTANCE: f64 = 36.0;
 
 /// A series, laid out.
-struct Line<'a> {
+pub(super) struct Line<'a> {
     series: &'a Series,
     look: Look,
     points: Vec<At>,
     /// How many later lines coincide with it.
     covered: usize,
     /// The line that it coincides with.
-    covers: Option<&'a str>,
+    pub covers: Option<&'a str>,
 }
 
 pub(crate) fn scene(plot: &Lines) -> Option<Scene> {
-    let values = || plot.series.iter().flat_map(|series| &series.points);
-    let across = values().map(|point| point.x).collect::<Vec<_>>();
-    let x = Range::tight(plot.x.scale(), across.iter().copied())?;
-    let y = Range::over(plot.y.scale(), values().flat_map(|point| point.y.ends()))?;
+    let (x, y) = ranges((&plot.x, &plot.y), plot.series.iter())?;
     let placed = |frame: &Frame| lay_out(&plot.series, frame, (&x, &y));
     let (left, right) = (Frame::left_of(&y), WIDTH - MARGIN - 8.0);
     let measure = Frame { left, top: 0.0, right, bottom: HEIGHT };
@@ -50,7 +47,19 @@ pub(crate) fn scene(plot: &Lines) -> Option<Scene> {
     Some(Scene { width: WIDTH, height, layers })
 }
 
-fn lay_out<'a>(all: &'a [Series], frame: &Frame, (x, y): (&Range, &Range)) -> Vec<Line<'a>> {
+/// What the axes of lines show; `None` where they have no value that can be shown.
+pub(super) fn ranges<'a>(
+    (x, y): (&Axis, &Axis),
+    series: impl Iterator<Item = &'a Series> + Clone,
+) -> Option<(Range, Range)> {
+    let values = || series.clone().flat_map(|series| &series.points);
+    let across = values().map(|point| point.x).collect::<Vec<_>>();
+    let x = Range::tight(x.scale(), across.iter().copied())?;
+    let y = Range::over(y.scale(), values().flat_map(|point| point.y.ends()))?;
+    Some((x, y))
+}
+
+pub(super) fn lay_out<'a>(all: &'a [Series], frame: &Frame, (x, y): (&Range, &Range)) -> Vec<Line<'a>> {
     let mut lines: Vec<Line> = Vec::new();
     for (place, series) in all.iter().enumerate() {
         let at = |point: &crate::Point| Some((frame.across(x, point.x)?, frame.up(y, point.y.middle)?));
@@ -82,21 +91,20 @@ fn coincide(one: &[At], two: &[At]) -> bool {
 }
 
 fn entries(lines: &[Line]) -> Vec<Entry> {
-    let name = |line: &Line| match line.covers {
+    lines.iter().map(|line| entry(line, line.covers)).collect()
+}
+
+/// An entry of the legend, with the line that it lies on.
+pub(super) fn entry(line: &Line, covers: Option<&str>) -> Entry {
+    let name = match covers {
         Some(other) => format!("{} (on {other})", line.series.name),
         None => line.series.name.clone(),
     };
-    let entry = |line: &Line| Entry {
-        name: name(line),
-        look: line.look,
-        role: line.series.role,
-        sample: Sample::Line,
-    };
-    lines.iter().map(entry).collect()
+    Entry { name, look: line.look, role: line.series.role, sample: Sample::Line }
 }
 
 /// The line with its spread and marks. Where others lie on it, it is wider and its marks larger, so that they show around those.
-fn layer(line: &Line, frame: &Frame, ranges: (&Range, &Range)) -> Layer {
+pub(super) fn layer(line: &Line, frame: &Frame, ranges: (&Range, &Range)) -> Layer {
     let mut layer = Layer::named(&line.series.name);
     let width = 2.0 + 2.4 * line.covered as f64;
     layer.line(line.points.clone(), Stroke { colour: line.look.colour, width, dash: dash(line) });

@@ -4,6 +4,7 @@ mod frame;
 mod groups;
 mod legend;
 mod lines;
+mod panels;
 mod stacks;
 
 use crate::figure::{Figure, FigureError};
@@ -23,6 +24,7 @@ pub(crate) const MARGIN: f64 = 8.0;
 pub(crate) fn scene(figure: &Figure) -> Result<Scene, FigureError> {
     let scene = match figure.plot() {
         Plot::Lines(plot) => lines::scene(plot),
+        Plot::LinePanels(plot) => panels::scene(plot),
         Plot::Dots(plot) => groups::dots(plot),
         Plot::Bars(plot) => groups::bars(plot),
         Plot::Stacks(plot) => stacks::scene(plot),

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use byway_figure::{
-    Axis, Bars, Dots, Figure, FigureError, GroupSeries, Lines, Page, Panel, Paper, Plot, Quantity, Role,
-    Series, Source, Stacks, Value,
+    Axis, Bars, Dots, Figure, FigureError, GroupSeries, LinePanels, Lines, Page, Panel, Paper, Plot,
+    Quantity, Role, Series, Source, Stacks, Value,
 };
 
 fn source() -> Source {
@@ -19,6 +19,17 @@ fn lines() -> Figure {
         .with(Series::measured("inline", [(32.0, 5.0), (4096.0, 60.0)]))
         .with(Series::new("target", Role::Target, [(32.0, 4.0), (4096.0, 4.0)]));
     Figure::new("latency", "Latency & size", plot, source()).with_caption("Both axes are logarithmic.")
+}
+
+fn panels() -> Figure {
+    let (x, y) = (Quantity::new("value size", "bytes"), Quantity::new("time", "µs"));
+    let series = |us: f64| {
+        [("prp", us), ("sgl", us), ("inline", us / 2.0)]
+            .map(|(name, us)| Series::measured(name, [(32.0, us), (4096.0, us * 3.0)]))
+    };
+    let plot = LinePanels::new(Axis::log2(x), Axis::log10(y));
+    let plot = plot.with("Gen1", series(8.0)).with("Gen2", series(6.0)).with("Gen3", series(5.0));
+    Figure::new("panels", "Generations", plot, source())
 }
 
 fn dots() -> Figure {
@@ -66,7 +77,7 @@ fn an_svg_has_its_text_as_text_and_says_what_it_shows() {
 
 #[test]
 fn every_kind_of_plot_is_drawn_with_finite_places() {
-    for figure in [lines(), dots(), bars(), stacks()] {
+    for figure in [lines(), panels(), dots(), bars(), stacks()] {
         let svg = figure.svg().unwrap();
         assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
         for name in figure.plot().names() {
@@ -84,6 +95,17 @@ fn lines_that_coincide_are_named_and_distinguished() {
 }
 
 #[test]
+fn panels_share_axes_titles_and_legend() {
+    let svg = panels().svg().unwrap();
+    for once in ["value size, bytes", "time, µs", "Gen1", "Gen2", "Gen3", "sgl (on prp)"] {
+        assert_eq!(svg.matches(&format!(">{once}</text>")).count(), 1, "{once}: {svg}");
+    }
+    // Below the lowest panel of each column, and left of the first.
+    assert_eq!(svg.matches(">32</text>").count(), 2, "{svg}");
+    assert_eq!(svg.matches(">10</text>").count(), 2, "{svg}");
+}
+
+#[test]
 fn a_table_has_a_row_for_each_value_behind_its_origin() {
     let csv = lines().csv();
     assert!(
@@ -97,6 +119,12 @@ fn a_table_has_a_row_for_each_value_behind_its_origin() {
     assert_eq!(rows[0], "series,role,value size [bytes],latency [µs],low latency [µs],high latency [µs]");
     assert_eq!(rows[1], "prp,measured,32,8,7.5,9.1");
     assert_eq!((rows[7], rows.len()), ("target,target,32,4,,", 9));
+    let csv = panels().csv();
+    assert!(
+        csv.contains("\npanel,series,role,value size [bytes],time [µs],low time [µs],high time [µs]\n"),
+        "{csv}"
+    );
+    assert!(csv.contains("\nGen2,inline,measured,4096,9,,\n"), "{csv}");
     assert!(dots().csv().contains("\nbyway,measured,B,1000000,900000,1100000\n"));
     assert!(stacks().csv().ends_with("Gen5,inline,wire,4\n"));
 }
@@ -114,7 +142,7 @@ fn names_with_commas_and_quotes_are_quoted() {
 
 #[test]
 fn a_pdf_has_its_font_within_and_names_it() {
-    for figure in [lines(), dots(), bars(), stacks()] {
+    for figure in [lines(), panels(), dots(), bars(), stacks()] {
         let pdf = figure.pdf().unwrap();
         let has = |word: &str| pdf.windows(word.len()).any(|bytes| bytes == word.as_bytes());
         assert!(pdf.starts_with(b"%PDF-1.7") && has("/FontFile2") && has("/ToUnicode") && has("+Arimo"));

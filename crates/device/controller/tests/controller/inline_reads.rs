@@ -22,23 +22,23 @@ use byway_spec::{Command, Completion, Status};
 use proptest::prelude::*;
 
 /// Longest result behind its completion on a link with packets of 256 bytes.
-const LIMIT: usize = 225;
+pub(crate) const LIMIT: usize = 225;
 /// Bytes of each buffer.
-const BUFFER: usize = 4096;
+pub(crate) const BUFFER: usize = 4096;
 /// What buffers hold before.
 const UNTOUCHED: u8 = 0xe7;
 
-fn device() -> Io {
+pub(crate) fn device() -> Io {
     let mut io = Io::new();
     io.enable_methods();
     io
 }
 
-fn value(len: usize) -> Vec<u8> {
+pub(crate) fn value(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + len) as u8 | 0x80).collect()
 }
 
-fn put(io: &mut Io, key: &[u8], value: &[u8]) {
+pub(crate) fn put(io: &mut Io, key: &[u8], value: &[u8]) {
     io.put(DATA + (1 << 20), value);
     let mut store = keyed(KvOpcode::STORE.0, key, value.len());
     io.point_prps(&mut store, DATA + (1 << 20), value.len());
@@ -46,7 +46,7 @@ fn put(io: &mut Io, key: &[u8], value: &[u8]) {
 }
 
 /// A Retrieve into a buffer, of which at most so many bytes may stand behind the completion.
-fn inline_read(key: &[u8], max_bytes: usize, buffer_bytes: usize) -> Command {
+pub(crate) fn inline_read(key: &[u8], max_bytes: usize, buffer_bytes: usize) -> Command {
     let mut command = keyed(KvOpcode::RETRIEVE.0, key, buffer_bytes);
     set_inline_result_max_bytes(&mut command, max_bytes as u16);
     command.set_prps(DATA, 0);

@@ -18,6 +18,7 @@ mod exported;
 mod fused_commands;
 mod host_counters;
 mod inline_capsules;
+mod inline_read_costs;
 mod inline_reads;
 mod io;
 mod kv_batches;

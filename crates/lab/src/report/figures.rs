@@ -9,6 +9,7 @@ use byway_measure::rows::TransferRow;
 use super::breakdown::{self, Part};
 use super::claims::Topic;
 use super::compute;
+use super::generations;
 use super::measured::{COSMOS, COSMOS_FITTED, COSMOS_GEN5, Measured, NATIVE_CXL};
 use super::reads;
 use crate::fit::{self, Fit};
@@ -57,6 +58,7 @@ pub fn sections(measured: &Measured, fit: &Fit, source: &Source) -> Result<Vec<S
         fitted_section(measured, fit, source)?,
         parts_section(source)?,
         links_section(measured, source)?,
+        generations::section(source)?,
         workloads_section(measured, source),
         packing_section(measured, source),
         compute::shown::section(&measured.computed, source),

@@ -12,7 +12,7 @@ use super::measured::Measured;
 const STYLE: &str = include_str!("style.css");
 
 /// Words of the page, in the order that they come up in.
-const TERMS: [(&str, &str); 12] = [
+const TERMS: [(&str, &str); 14] = [
     (
         "put",
         "one value stored under a key, by one command of the NVMe key-value command set or by vendor commands beside it",
@@ -30,6 +30,10 @@ const TERMS: [(&str, &str); 12] = [
         "the value in 64-byte slots of the submission queue behind its command (ByteExpress); hybrid: up to 35 bytes in the command, longer ones inline",
     ),
     (
+        "inline-read",
+        "a value of up to 225 bytes read so: behind the completion of its get, in the completion queue",
+    ),
+    (
         "cxl",
         "the value stored by the host into device memory, then a command with the key; cxl+piggyback: the first 35 bytes in the command",
     ),
@@ -40,6 +44,10 @@ const TERMS: [(&str, &str); 12] = [
     (
         "cosmos, gen4x4, gen5x8-cxl",
         "profiles of a drive and its host: the papers' Cosmos+ OpenSSD on PCIe Gen2 x8, an SSD on Gen4 x4, a drive with device memory on Gen5 x8; @gen5x8 exchanges the link alone",
+    ),
+    (
+        "gen1x4 to gen6x4",
+        "PCI Express of a generation and a width of 4: 1, 2, 3.9, 7.9, 15.8 and 29.5 GB/s each way",
     ),
     (
         "cosmos-fitted",

@@ -5,6 +5,7 @@ pub mod breakdown;
 pub mod claims;
 pub mod compute;
 pub mod figures;
+mod generations;
 pub mod html;
 pub mod import;
 pub mod measured;

@@ -10,7 +10,7 @@ use crate::scene::{Anchor, Layer, Scene};
 
 /// Panels beside each other, and the room between them.
 const COLUMNS: usize = 2;
-const BETWEEN: f64 = 14.0;
+const BETWEEN: f64 = 24.0;
 /// Heights of a panel's title and of its rectangle.
 const TITLE: f64 = 20.0;
 const HEIGHT: f64 = 130.0;

@@ -28,6 +28,30 @@ def on_the_link(rows_of):
     yield spec, "queries.json", table(["by", "commands", "payload bytes", "wire bytes", *(f"µs, {link}" for link in LINKS)], cells)
 
 
+def with_clock_off(rows_of):
+    """The Laghos query on this machine: wall time, and processor time of host and device."""
+    rows = rows_of("queries.json")[1:]
+    timed = [row for row in rows if row.get("clock") == "off"]
+    # A run with 0 rounds has none.
+    if not timed:
+        return
+    fields = {"wall_ms": "wall time", "host_cpu_ms": "processor time of the host", "device_cpu_ms": "processor time of the device"}
+    spread = lambda row, field: [row[field], min(row[f"{field}_rounds"]), max(row[f"{field}_rounds"])]  # noqa: E731
+    spec = bars(
+        "queries-times",
+        "The Laghos query with the clock off",
+        "The same query with no modelled link, one thread that scans on either side, by turns. DuckDB reads the blocks through a file system written in Python; "
+        "the device copies them. Processor time is that of all threads of either side.",
+        list(fields.values()),
+        {"name": "time", "unit": "ms"},
+        [series(row["way"], [spread(row, field) for field in fields]) for row in timed],
+        spread="least and most of the rounds",
+    )
+    wire = lambda row: first(rows, {"way": row["way"], "link": "gen4x4"})["wire_bytes"]  # noqa: E731
+    cells = [[row["way"], f"{wire(row):,}", *(f"{row[field]:.1f} ms" for field in fields)] for row in timed]
+    yield spec, "queries.json", table(["by", "wire bytes", *fields.values()], cells)
+
+
 def scans(rows_of):
     """The device's engine beside DuckDB on the same files."""
     rows = rows_of("sql.json")[1:]
@@ -53,7 +77,7 @@ def scans(rows_of):
 
 
 def queries(rows_of):
-    for part in (on_the_link, scans):
+    for part in (on_the_link, with_clock_off, scans):
         yield from part(rows_of)
 
 

@@ -87,7 +87,36 @@ impl Program {
     pub const fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
+
+    /// Whether a run can be interrupted. One that cannot takes about 2 ms at most.
+    #[must_use]
+    pub const fn is_interruptible(&self) -> bool {
+        !matches!(self.code, Code::BuiltIn(BuiltIn::Decompress))
+    }
+
+    /// What making the state of a run takes, in steps of about 3 ns.
+    #[must_use]
+    pub const fn start_steps(&self) -> u64 {
+        match &self.code {
+            #[cfg(feature = "wasm")]
+            Code::Wasm(program) => program.start_steps(),
+            Code::Ebpf(_) | Code::BuiltIn(_) => START_STEPS,
+        }
+    }
+
+    /// Steps that may pass between two looks at the clock. Each may touch memory that the kernel has still to give, which takes
+    /// as long as 100 steps. A module of WebAssembly has its memory already, and is costly to interrupt.
+    const fn steps_between_looks(&self) -> u64 {
+        match self.code {
+            #[cfg(feature = "wasm")]
+            Code::Wasm(_) => 4096,
+            Code::Ebpf(_) | Code::BuiltIn(_) => 256,
+        }
+    }
 }
+
+/// What the state of a run takes that allocates a stack at most: about 0.1 µs.
+const START_STEPS: u64 = 32;
 
 /// A run of a program over ranges.
 #[derive(Debug)]
@@ -107,7 +136,7 @@ enum State {
 
 impl Execution {
     /// A run of `program` over `ranges`, with two parameters, that ends after `steps_max` steps. A step is an instruction, about one in
-    /// WebAssembly; for a program of the device it is a record, or 8 to 64 bytes.
+    /// WebAssembly; for a program of the device it is 8 to 64 bytes, of a record or of what is checked.
     #[must_use]
     pub fn new(program: Arc<Program>, ranges: &Ranges, parameters: [u64; 2], steps_max: u64) -> Self {
         let lengths = ranges.as_slice().iter().map(|range| range.length_bytes());
@@ -127,19 +156,54 @@ impl Execution {
     pub fn advance(&mut self, ranges: &mut [&mut [u8]], steps: u64) -> Result<Progress, Fault> {
         let given = steps.min(self.steps_left);
         let mut left = given;
-        let progress = match (&self.program.code, &mut self.state) {
-            (Code::Ebpf(program), State::Ebpf(machine)) => machine.advance(program, ranges, &mut left)?,
+        let advanced = match (&self.program.code, &mut self.state) {
+            (Code::Ebpf(program), State::Ebpf(machine)) => machine.advance(program, ranges, &mut left),
             #[cfg(feature = "wasm")]
-            (Code::Wasm(program), State::Wasm(run)) => run.advance(program, ranges, &mut left)?,
-            (_, State::BuiltIn(run)) => run.advance(ranges, &mut left)?,
+            (Code::Wasm(program), State::Wasm(run)) => run.advance(program, ranges, &mut left),
+            (_, State::BuiltIn(run)) => run.advance(ranges, &mut left),
             // The state is made for the code.
-            _ => return Err(Fault::Trap),
+            _ => Err(Fault::Trap),
         };
-        self.steps_left -= given - left;
-        match progress {
+        // How many steps a run made that was stopped is not known.
+        self.steps_left -= if advanced.is_ok() { given - left } else { given };
+        match advanced? {
             Progress::Pending if self.steps_left == 0 => Err(Fault::Limit),
             progress => Ok(progress),
         }
+    }
+
+    /// As [`advance`](Self::advance), and no longer than `has_time` says, which is asked every few microseconds.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn advance_while(
+        &mut self,
+        ranges: &mut [&mut [u8]],
+        steps: u64,
+        has_time: impl Fn() -> bool,
+    ) -> Result<Progress, Fault> {
+        let most = self.program.steps_between_looks();
+        let mut left = steps;
+        loop {
+            let slice = left.min(most);
+            left -= slice;
+            match self.advance(ranges, slice)? {
+                Progress::Pending if left > 0 && has_time() => {}
+                progress => return Ok(progress),
+            }
+        }
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Steps that it may still make.
+    #[must_use]
+    pub const fn steps_left(&self) -> u64 {
+        self.steps_left
     }
 
     /// Runs to the end.

@@ -1,7 +1,7 @@
 //! The sum, the least or the greatest of a field.
 
+use super::check_records;
 use super::field::{Field, Type};
-use super::next_records;
 use crate::fault::Fault;
 use crate::program::Progress;
 
@@ -34,12 +34,15 @@ impl Aggregate {
             return Err(Fault::Parameter("it takes unsigned fields of 8 bytes"));
         }
         let [source] = ranges else { return Err(Fault::Parameter("it takes one range")) };
-        let records = next_records(source, self.at, field.record_bytes, steps)?;
-        for record in records.chunks_exact(field.record_bytes) {
+        check_records(source, field.record_bytes)?;
+        let affordable = usize::try_from(steps.div_ceil(field.steps())).unwrap_or(usize::MAX);
+        let rest = source.get(self.at..).unwrap_or_default();
+        for record in rest.chunks_exact(field.record_bytes).take(affordable) {
             let value = field.of(record);
             self.result = Some(self.result.map_or(value, |result| operation.join(result, value)));
+            self.at += record.len();
+            *steps = steps.saturating_sub(field.steps());
         }
-        self.at += records.len();
         let is_done = self.at >= source.len();
         Ok(if is_done { Progress::Done(self.result.unwrap_or(0)) } else { Progress::Pending })
     }

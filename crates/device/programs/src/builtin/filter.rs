@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::field::Field;
-use super::{next_records, source_and_result};
+use super::field::{Field, LINE_BYTES};
+use super::{check_records, source_and_result};
 use crate::fault::Fault;
 use crate::program::Progress;
 
@@ -26,11 +26,13 @@ pub(crate) struct Filter {
     at: usize,
     /// Bytes of the result.
     written: usize,
+    /// Bytes of the record at `at` that are copied already: it matches.
+    copied: usize,
 }
 
 impl Filter {
     pub const fn new(parameters: [u64; 2]) -> Self {
-        Self { parameters, at: 0, written: 0 }
+        Self { parameters, at: 0, written: 0, copied: 0 }
     }
 
     pub fn advance(&mut self, ranges: &mut [&mut [u8]], steps: &mut u64) -> Result<Progress, Fault> {
@@ -38,18 +40,37 @@ impl Filter {
         let (field, comparison) = Field::parse(parameter)?;
         let comparison = Comparison::parse(comparison)?;
         let (source, result) = source_and_result(ranges)?;
-        let records = next_records(source, self.at, field.record_bytes, steps)?;
-        for record in records.chunks_exact(field.record_bytes) {
-            if comparison.holds(field.compare(field.of(record), constant)) {
-                let end = self.written + record.len();
-                result.get_mut(self.written..end).ok_or(Fault::ResultTooLarge)?.copy_from_slice(record);
-                self.written = end;
+        check_records(source, field.record_bytes)?;
+        let rest = source.get(self.at..).unwrap_or_default();
+        for record in rest.chunks_exact(field.record_bytes) {
+            if *steps == 0 {
+                return Ok(Progress::Pending);
+            }
+            if self.copied > 0 || comparison.holds(field.compare(field.of(record), constant)) {
+                self.copy(record, result, steps)?;
+            } else {
+                *steps = steps.saturating_sub(field.steps());
+                self.at += record.len();
             }
         }
-        self.at += records.len();
-        let is_done = self.at >= source.len();
+        let is_done = self.copied == 0;
         let matched = (self.written / field.record_bytes) as u64;
         Ok(if is_done { Progress::Done(matched) } else { Progress::Pending })
+    }
+
+    /// Copies as much of a record as there are steps for.
+    fn copy(&mut self, record: &[u8], result: &mut [u8], steps: &mut u64) -> Result<(), Fault> {
+        let room = result.get_mut(self.written..self.written + record.len()).ok_or(Fault::ResultTooLarge)?;
+        let affordable = usize::try_from(*steps).unwrap_or(usize::MAX).saturating_mul(LINE_BYTES);
+        let end = self.copied.saturating_add(affordable).min(record.len());
+        let part = self.copied..end;
+        *steps -= part.len().div_ceil(LINE_BYTES) as u64;
+        room[part.clone()].copy_from_slice(&record[part]);
+        self.copied = end;
+        if end == record.len() {
+            (self.at, self.written, self.copied) = (self.at + end, self.written + end, 0);
+        }
+        Ok(())
     }
 }
 

@@ -86,19 +86,10 @@ fn source_and_result<'a>(ranges: &'a mut [&mut [u8]]) -> Result<(&'a [u8], &'a m
     }
 }
 
-/// The records that there are steps for, from position `at` of the source on. Takes the steps off, and refuses a source that does not
-/// consist of whole records.
-fn next_records<'s>(
-    source: &'s [u8],
-    at: usize,
-    record_bytes: usize,
-    steps: &mut u64,
-) -> Result<&'s [u8], Fault> {
-    if !source.len().is_multiple_of(record_bytes) {
-        return Err(Fault::Parameter("the first range does not consist of whole records"));
+/// Refuses a source that does not consist of whole records.
+fn check_records(source: &[u8], record_bytes: usize) -> Result<(), Fault> {
+    match source.len().is_multiple_of(record_bytes) {
+        true => Ok(()),
+        false => Err(Fault::Parameter("the first range does not consist of whole records")),
     }
-    let rest = source.get(at..).unwrap_or_default();
-    let records = (rest.len() / record_bytes).min(usize::try_from(*steps).unwrap_or(usize::MAX));
-    *steps -= records as u64;
-    Ok(&rest[..records * record_bytes])
 }

@@ -25,6 +25,9 @@ pub(crate) use run::Run;
 /// Most bytes of memory of a module.
 pub const WASM_MEMORY_MAX_BYTES: usize = 4 << 20;
 
+/// Bytes of a page of a module's memory.
+const PAGE_BYTES: u64 = 64 << 10;
+
 /// Deepest nesting of calls.
 const RECURSION_MAX: usize = 256;
 
@@ -33,7 +36,15 @@ const RECURSION_MAX: usize = 256;
 pub(crate) struct Verified {
     module: Module,
     linker: Linker<Host>,
+    /// Bytes of memory that an instance begins with.
+    memory_bytes: u64,
 }
+
+/// Steps of making an instance with a page of memory: about 2.5 µs.
+const START_STEPS: u64 = 1024;
+
+/// Bytes of further memory that are cleared in the time of one step, with what the kernel takes to give them.
+const CLEARED_BYTES_PER_STEP: u64 = 32;
 
 impl Verified {
     /// Compiles a module to the interpreter's code, and tries whether it can be instantiated.
@@ -43,14 +54,19 @@ impl Verified {
     pub fn load(bytes: &[u8]) -> Result<Self, Unsound> {
         let engine = Engine::new(&config());
         let module = Module::new(&engine, bytes).map_err(|_| Unsound::Module("it does not validate"))?;
-        check_exports(&module)?;
+        let memory_bytes = check_exports(&module)?;
         let linker =
             host::linker(&engine).map_err(|_| Unsound::Module("the device has no functions for it"))?;
-        let verified = Self { module, linker };
+        let verified = Self { module, linker, memory_bytes };
         verified.instantiate(Host::default()).map_err(|_| {
             Unsound::Module("its imports are unknown, its memory is too large, or its data is outside it")
         })?;
         Ok(verified)
+    }
+
+    /// What making an instance takes, in steps.
+    pub const fn start_steps(&self) -> u64 {
+        START_STEPS + self.memory_bytes.saturating_sub(PAGE_BYTES) / CLEARED_BYTES_PER_STEP
     }
 
     /// An instance with its memory as the module says.
@@ -77,8 +93,8 @@ fn config() -> Config {
     config
 }
 
-/// Whether the module has the function that is run, and its memory.
-fn check_exports(module: &Module) -> Result<(), Unsound> {
+/// Whether the module has the function that is run, and its memory: how many bytes that has at first.
+fn check_exports(module: &Module) -> Result<u64, Unsound> {
     let is_run = |exported: ExternType| {
         exported.func().is_some_and(|function| {
             function.params() == [ValType::I64; 2] && function.results() == [ValType::I64]
@@ -87,8 +103,7 @@ fn check_exports(module: &Module) -> Result<(), Unsound> {
     if !module.get_export(run::FUNCTION).is_some_and(is_run) {
         return Err(Unsound::Module("it exports no function `run` of two 64-bit numbers that gives one"));
     }
-    if module.get_export(run::MEMORY).is_none_or(|exported| exported.memory().is_none()) {
-        return Err(Unsound::Module("it exports no memory `memory`"));
-    }
-    Ok(())
+    let memory = module.get_export(run::MEMORY).and_then(|exported| exported.memory().copied());
+    let memory = memory.ok_or(Unsound::Module("it exports no memory `memory`"))?;
+    Ok(memory.minimum().saturating_mul(PAGE_BYTES))
 }

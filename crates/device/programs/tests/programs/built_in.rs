@@ -1,6 +1,8 @@
 //! Programs of the device.
 
-use byway_programs::{BuiltIn, DECOMPRESS_MAX_BYTES, Fault, Memory, Program};
+use std::sync::Arc;
+
+use byway_programs::{BuiltIn, DECOMPRESS_MAX_BYTES, Execution, Fault, Memory, Program, Progress};
 
 use crate::{memory, run_by};
 
@@ -129,4 +131,32 @@ fn decompression_is_bounded() {
     assert!(matches!(of(&[8, 8], [1, 9]), Err(Fault::Parameter(_))));
     assert!(matches!(of(&[8, 8], [1, u64::MAX]), Err(Fault::Parameter(_))));
     assert!(matches!(of(&[DECOMPRESS_MAX_BYTES as u32 + 4, 8], [1, 0]), Err(Fault::Parameter(_))));
+}
+
+/// How often a run of a program of the device is interrupted that may make 64 steps at a time, over ranges of these lengths.
+fn interruptions(built_in: BuiltIn, lengths: &[u32], parameters: [u64; 2]) -> usize {
+    let (mut memory, ranges) = memory(&[], lengths);
+    let mut execution = Execution::new(Arc::new(Program::built_in(built_in)), &ranges, parameters, u64::MAX);
+    let mut slices = ranges.borrow([(1, &mut memory)]).unwrap();
+    (0..).take_while(|_| execution.advance(&mut slices, 64).unwrap() == Progress::Pending).count()
+}
+
+#[test]
+fn records_cost_steps_by_what_is_read_and_copied_of_them() {
+    const RECORD: u64 = 1 << 18;
+    let lengths = [4 * RECORD as u32; 2];
+    let all_match = [field(RECORD, 0, 8, 0, 0), 0];
+    assert_eq!(interruptions(BuiltIn::Filter, &lengths, all_match), 4 * (RECORD as usize / 64 / 64) - 1);
+    let records = [64 << 10, 0];
+    let none_match = [field(1024, 0, 8, 0, 1), 0];
+    assert_eq!(interruptions(BuiltIn::Filter, &records[..1].repeat(2), none_match), 15);
+    assert_eq!(interruptions(BuiltIn::Aggregate, &records[..1], [field(1024, 0, 8, 0, 0), 0]), 15);
+    assert_eq!(interruptions(BuiltIn::Aggregate, &records[..1], [field(1 << 15, 0, 8, 0, 0), 0]), 0);
+}
+
+#[test]
+fn record_copied_in_parts_is_whole() {
+    let record: Vec<u8> = (0..1000_u32).map(|index| index as u8).collect();
+    let (count, memory) = run(BuiltIn::Filter, &record, &[1000, 1000], [field(1000, 0, 1, 0, 0), 0]);
+    assert_eq!((count, read(&memory, 1000, 1000)), (Ok(1), record));
 }

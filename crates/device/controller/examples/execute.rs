@@ -8,6 +8,7 @@ mod common;
 
 use std::time::Instant;
 
+use byway_controller::ProgramRunner;
 use byway_spec::Command;
 use byway_spec::base::admin::{AdminOpcode, NamespaceCdw11};
 use byway_spec::base::identify::{Csi, IDENTIFY_BYTES};
@@ -32,6 +33,19 @@ const INDEX: u16 = 5;
 
 /// `r0 = 0; exit`.
 const EMPTY: [u8; 16] = [0xb7, 0, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
+
+/// A device's clock, with no thread behind it.
+struct Clock(Instant);
+
+impl ProgramRunner for Clock {
+    fn wake(&self) -> bool {
+        false
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+}
 
 fn create(host: &mut TestHost, set: Csi, size_bytes: u64, nsid: u32) {
     let mut create = Command::new(AdminOpcode::NAMESPACE_MANAGEMENT.0, 0, 0);
@@ -72,6 +86,7 @@ fn medians<const KINDS: usize>(host: &mut TestHost, commands: [Command; KINDS]) 
 
 fn main() {
     let mut host = TestHost::new(64 << 20, &[nvm(8 << 20, 512)]);
+    host.subsystem.set_program_runner(Box::new(Clock(Instant::now())));
     host.create_pair(1, 64);
     create(&mut host, Csi::SLM, 4096, MEMORY);
     create(&mut host, Csi::CP, 0, PROGRAMS);

@@ -143,7 +143,7 @@ impl CapsuleQueues {
     /// Completions with data of namespace `nsid`, which is gone, fail with `error` instead.
     pub fn fail_data_of(&mut self, nsid: u32, error: &CommandError) {
         let posted = self.queues.iter_mut().flat_map(|queue| &mut queue.posted);
-        for posted in posted.filter(|posted| posted.data.is_some_and(|at| at.nsid == nsid)) {
+        for posted in posted.filter(|posted| posted.data.is_some_and(|at| at.work.is_in_engine_of(nsid))) {
             let Completion { sqid, sqhd, cid, .. } = posted.completion;
             posted.completion = Completion::new(sqid, sqhd, cid, error.status);
             posted.data = None;

@@ -6,15 +6,14 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::namespace::engine::Place;
-use crate::outcome::ExternalCommand;
+use crate::outcome::{ExternalCommand, ExternalWork};
 use crate::payload::Mapped;
 use crate::ticket::Ticket;
 
 /// Commands of one controller that external engines execute.
 #[derive(Debug, Default)]
 pub(crate) struct ExternalCommands {
-    commands: HashMap<(u32, Place), Outstanding, BuildHasherDefault<PlaceHasher>>,
+    commands: HashMap<ExternalWork, Outstanding, BuildHasherDefault<WorkHasher>>,
     /// Unused lists for the host memory of the next commands.
     #[expect(clippy::vec_box, reason = "each moves as a pointer from one command to the next")]
     spare: Vec<Box<Mapped>>,
@@ -29,20 +28,30 @@ pub(crate) struct Outstanding {
     pub mapped: Option<Box<Mapped>>,
 }
 
-/// Multiplies: engines number their places themselves, from 0, so no host chooses keys that collide.
+/// Multiplies: the device numbers its work itself, so no host chooses keys that collide.
 #[derive(Debug, Default)]
-struct PlaceHasher(u64);
+struct WorkHasher(u64);
 
-impl Hasher for PlaceHasher {
+impl Hasher for WorkHasher {
     #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
 
     #[inline]
-    fn write_u32(&mut self, word: u32) {
+    fn write_u64(&mut self, word: u64) {
         // 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, volume 3, section 6.4).
-        self.0 = (self.0.rotate_left(32) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = (self.0.rotate_left(32) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    #[inline]
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(word.into());
+    }
+
+    #[inline]
+    fn write_isize(&mut self, discriminant: isize) {
+        self.write_u64(discriminant as u64);
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -51,9 +60,9 @@ impl Hasher for PlaceHasher {
 }
 
 impl ExternalCommands {
-    /// Drops everything: controller reset.
-    pub fn clear(&mut self) {
-        self.commands.clear();
+    /// Takes every command, in no order: controller reset.
+    pub fn take_all(&mut self) -> Vec<ExternalWork> {
+        self.commands.drain().map(|(work, _)| work).collect()
     }
 
     /// Keeps a command until its engine has finished it. A buffer in mapped memory is swapped out of `mapped`.
@@ -63,12 +72,12 @@ impl ExternalCommands {
             std::mem::swap(&mut *mapped, from);
             mapped
         });
-        self.commands.insert((at.nsid, at.place), Outstanding { ticket, at, mapped });
+        self.commands.insert(at.work, Outstanding { ticket, at, mapped });
     }
 
-    /// Takes the command at a slot of an engine.
-    pub fn remove(&mut self, nsid: u32, place: Place) -> Option<Outstanding> {
-        self.commands.remove(&(nsid, place))
+    /// Takes the command that waits for `work`.
+    pub fn remove(&mut self, work: ExternalWork) -> Option<Outstanding> {
+        self.commands.remove(&work)
     }
 
     /// Takes a list back for the next command.
@@ -76,8 +85,8 @@ impl ExternalCommands {
         self.spare.extend(mapped);
     }
 
-    /// The engine's slot of command `cid` of queue `sqid`.
-    pub fn find(&self, sqid: u16, cid: u16) -> Option<(u32, Place)> {
+    /// What command `cid` of queue `sqid` waits for.
+    pub fn find(&self, sqid: u16, cid: u16) -> Option<ExternalWork> {
         let is_it = |command: &Outstanding| (command.ticket.sqid, command.ticket.cid) == (sqid, cid);
         self.commands.iter().find(|(_, command)| is_it(command)).map(|(at, _)| *at)
     }
@@ -89,15 +98,15 @@ impl ExternalCommands {
 
     /// Takes every command of queue `sqid`, in no order.
     pub fn take_queue(&mut self, sqid: u16) -> Vec<Outstanding> {
-        self.take_all(|command| command.ticket.sqid == sqid)
+        self.take_each(|command| command.ticket.sqid == sqid)
     }
 
     /// Takes every command of namespace `nsid`, in no order.
     pub fn take_namespace(&mut self, nsid: u32) -> Vec<Outstanding> {
-        self.take_all(|command| command.at.nsid == nsid)
+        self.take_each(|command| command.at.work.is_in_engine_of(nsid))
     }
 
-    fn take_all(&mut self, is_wanted: impl Fn(&Outstanding) -> bool) -> Vec<Outstanding> {
+    fn take_each(&mut self, is_wanted: impl Fn(&Outstanding) -> bool) -> Vec<Outstanding> {
         self.commands.extract_if(|_, command| is_wanted(command)).map(|(_, command)| command).collect()
     }
 }

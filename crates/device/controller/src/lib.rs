@@ -63,9 +63,9 @@ pub use lookup_hints::NamespaceHints;
 pub use namespace::engine;
 pub use namespace::{BlockEngine, Namespace};
 pub use opcode::admin_only_reports;
-pub use outcome::{Done, ExternalCommand, Reply};
+pub use outcome::{Done, ExternalCommand, ExternalWork, Reply};
 pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
-pub use program_runs::{ProgramRunner, ProgramsProgress};
+pub use program_runs::{ProgramRunner, ProgramsProgress, RunId};
 pub use query::{
     BlockObjectReader, QueryEngine, QueryFailure, QueryId, QueryLimits, QueryObject, QueryProgress,
     QueryRequest, QueryState, RangeWatch, ValuePlace,

@@ -1,5 +1,7 @@
 //! Limits that controllers announce and check, each in one place.
 
+use std::time::Duration;
+
 use byway_spec::base::identify::{Controller as Identified, Csi};
 
 /// Host pages are 4 KiB: CAP.MPSMIN = CAP.MPSMAX = 0.
@@ -45,17 +47,33 @@ pub(crate) const ACWU_Z: u16 = 0;
 /// Bytes of all memory namespaces together.
 pub(crate) const MEMORY_TOTAL_BYTES: u64 = 1 << 30;
 
-/// Steps of one piece of a program: it holds up other commands of the device for about 0.1 ms, and for about 2 ms if it decompresses.
-pub(crate) const PROGRAM_PIECE_STEPS: u64 = 1 << 14;
+/// Steps of a program by the thread that executes its command, before the thread for programs goes on with it: about 3 µs.
+pub(crate) const INLINE_STEPS: u64 = 1 << 10;
+
+/// Steps of all programs in one hold of the run lock: about 50 µs of eBPF.
+pub(crate) const PROGRAM_HOLD_STEPS: u64 = 1 << 14;
+
+/// How long programs run in one hold of the run lock, in nanoseconds: other commands of the device wait for so long, and for about 2 ms
+/// where a program makes a step that cannot be interrupted.
+pub(crate) const PROGRAM_HOLD_NS: u64 = 100_000;
 
 /// Most steps of a program where no thread advances programs: about 0.2 ms.
 pub(crate) const EXECUTE_STEPS_MAX: u64 = 1 << 16;
 
-/// Most programs that run at a time, beside those that end with their first piece.
+/// Most programs of one controller that go on after their first turn.
 pub(crate) const PROGRAM_RUNS_MAX: usize = 32;
 
-/// Most steps of a program, if the device's options say nothing else: about 14 s of eBPF. Linux gives a command up after 30 s.
+/// Most programs of all controllers that go on after their first turn.
+pub(crate) const PROGRAM_RUNS_TOTAL_MAX: usize = 128;
+
+/// Most programs of one controller that wait for their first turn: a full queue.
+pub(crate) const PROGRAMS_WAITING_MAX: usize = 1024;
+
+/// Most steps of a program, if the device's options say nothing else: about 14 s of eBPF.
 pub(crate) const PROGRAM_STEPS_MAX: u64 = 1 << 32;
+
+/// Longest time of a program with all that it waits for, if the device's options say nothing else. Linux gives a command up after 30 s.
+pub(crate) const PROGRAM_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Command sets of a controller, all in use at once: the only vector of CNS 1Ch.
 pub(crate) const COMMAND_SETS: u64 = 1 << Csi::NVM.0 | 1 << Csi::KV.0 | 1 << Csi::SLM.0 | 1 << Csi::CP.0;

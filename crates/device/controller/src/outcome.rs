@@ -3,6 +3,8 @@
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::namespace::engine::Place;
+use crate::program_runs::RunId;
+use crate::query::QueryId;
 
 /// The result of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,19 +35,27 @@ impl Outcome {
     }
 }
 
-/// Stands for a namespace in a command that waits for a query: its place is the query's identifier.
-pub const QUERIES: u32 = 0;
+/// What a command waits for that does not end at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ExternalWork {
+    /// A command of an external engine.
+    Engine {
+        /// The namespace that the engine keeps.
+        nsid: u32,
+        /// The command's slot in the engine.
+        place: Place,
+    },
+    /// A query: more of its result, or its end.
+    Query(QueryId),
+    /// The end of a program.
+    Program(RunId),
+}
 
-/// Stands for a namespace in a command that waits for a program.
-pub const PROGRAMS: u32 = u32::MAX;
-
-/// A command that an external engine executes.
+/// A command that waits for work outside the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExternalCommand {
-    /// The namespace, or [`QUERIES`] or [`PROGRAMS`].
-    pub nsid: u32,
-    /// Its slot in the engine.
-    pub place: Place,
+    /// What it waits for.
+    pub work: ExternalWork,
     /// The part of its memory that goes to the host when it is done.
     pub reply: Reply,
 }
@@ -59,15 +69,27 @@ pub struct Reply {
     pub room_bytes: u32,
 }
 
-/// A command that an external engine has finished.
+impl ExternalWork {
+    /// Whether it belongs to the engine of namespace `nsid`.
+    pub(crate) fn is_in_engine_of(self, nsid: u32) -> bool {
+        matches!(self, Self::Engine { nsid: own, .. } if own == nsid)
+    }
+}
+
+impl From<ExternalWork> for ExternalCommand {
+    /// A command that waits for `work`, without data for its host.
+    fn from(work: ExternalWork) -> Self {
+        Self { work, reply: Reply::default() }
+    }
+}
+
+/// Work that has ended, and that a command waited for.
 #[derive(Debug)]
 pub struct Done {
-    /// The controller that it came over, which may be gone.
+    /// The controller that the command came over, which may be gone.
     pub owner: ControllerId,
-    /// The namespace, or [`QUERIES`] or [`PROGRAMS`].
-    pub nsid: u32,
-    /// Its slot in the engine.
-    pub place: Place,
+    /// What the command waited for.
+    pub work: ExternalWork,
     /// How it ended: dwords 0 and 1 of its completion, or why it failed.
     pub result: Result<[u32; 2], CommandError>,
     /// What its error was, in words of its own.

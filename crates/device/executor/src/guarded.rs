@@ -17,12 +17,20 @@ use crate::delegated::Delegated;
 pub(crate) trait Acquire {
     /// What a thread does first that has acquired the lock, and before it goes on for another.
     fn acquired(&mut self) {}
+
+    /// What a thread does once that has acquired the lock.
+    fn begin_hold(&mut self) {}
 }
 
 impl Acquire for Core {
     #[inline]
     fn acquired(&mut self) {
         self.subsystem.take_in_stores();
+    }
+
+    #[inline]
+    fn begin_hold(&mut self) {
+        self.subsystem.renew_program_budget();
     }
 }
 
@@ -123,6 +131,7 @@ impl<T: Acquire> Guarded<T> {
             // SAFETY: this thread holds the run lock, so no other reference to the value exists, until the lock is released.
             #[expect(unsafe_code, reason = "exclusive by the run lock")]
             let value = unsafe { &mut *self.value.get() };
+            value.begin_hold();
             loop {
                 value.acquired();
                 work(value, first);
@@ -145,8 +154,8 @@ impl<T: Acquire> Guarded<T> {
 
     /// As [`run`](Self::run), without [`Acquire::acquired`] before `work`.
     pub fn run_as_it_is<R>(&self, work: impl FnOnce(&mut T) -> R, after: impl FnMut(&mut T)) -> Option<R> {
-        let is_acquired =
-            if self.run_lock.is_held() { self.acquire_timed() } else { self.run_lock.acquire() };
+        // A thread that finds the lock free and loses it to another waits like those that found it held: counted.
+        let is_acquired = !self.run_lock.is_held() && self.run_lock.try_acquire() || self.acquire_timed();
         is_acquired.then(|| self.run_acquired(work, after))
     }
 
@@ -171,6 +180,7 @@ impl<T: Acquire> Guarded<T> {
         #[expect(unsafe_code, reason = "exclusive by the run lock")]
         let value = unsafe { &mut *self.value.get() };
         self.poison_on_panic(|| {
+            value.begin_hold();
             let result = work(value);
             while !self.run_lock.release() {
                 value.acquired();

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use byway_controller::ProgramRunner;
 use byway_sys::OwnerProcess;
+use byway_sys::time::monotonic_ns;
 use parking_lot::Mutex;
 use tracing::warn;
 
@@ -80,5 +81,9 @@ impl ProgramRunner for ThreadRunner {
         let is_started = self.0.start(&executor);
         executor.programs().set_due(is_started);
         is_started
+    }
+
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
     }
 }

@@ -94,7 +94,7 @@ impl Controller {
     fn drop_queued(&mut self, subsystem: &mut Subsystem, qid: u16) {
         let Some(capsules) = &mut self.capsules else { return };
         for at in capsules.drop_queued(qid) {
-            subsystem.release_external(at.nsid, at.place);
+            subsystem.release_external(at.work);
         }
     }
 

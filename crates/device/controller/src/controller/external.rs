@@ -8,45 +8,50 @@ use byway_spec::Status;
 use super::Controller;
 use crate::error::CommandError;
 use crate::external::Outstanding;
-use crate::namespace::engine::Place;
-use crate::outcome::{Done, ExternalCommand, PROGRAMS, QUERIES};
+use crate::outcome::{Done, ExternalCommand, ExternalWork};
 use crate::payload::{HostData, Mapped};
 use crate::port::Port;
-use crate::query::QueryId;
 use crate::subsystem::Subsystem;
 
 impl Controller {
     /// Completes a command that an external engine has finished. If its queue is gone, only its slot is released.
     pub fn complete_external(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, done: Done) {
-        let Done { nsid, place, result, text, .. } = done;
-        let Some(Outstanding { ticket, at, mapped }) = self.external.remove(nsid, place) else {
-            return subsystem.abandon_external(nsid, place);
+        let Done { work, result, text, .. } = done;
+        let Some(Outstanding { ticket, at, mapped }) = self.external.remove(work) else {
+            return subsystem.abandon_external(work);
         };
         let qid = ticket.sqid;
-        let result = result.map(|answer| self.answer_of(nsid, place, answer));
-        if result.is_err() && nsid == QUERIES {
-            self.plans.forget_query(QueryId(place.0 as u16));
+        let result = result.map(|answer| self.answer_of(work, answer));
+        if result.is_err() {
+            self.forget_plan_of(work);
         }
         let result =
             result.and_then(|answer| self.hand_over(subsystem, port, at, mapped.as_deref()).map(|()| answer));
         let has_data = result.is_ok() && at.reply.data_bytes > 0 && mapped.is_none();
         self.external.reuse(mapped);
         let status = result.as_ref().map_or_else(|error| error.status, |_| Status::SUCCESS);
-        subsystem.count_external(nsid, place, status);
+        subsystem.count_external(work, status);
         match result {
             Ok([dw0, dw1]) => self.complete(port, ticket, Status::SUCCESS, dw0, dw1),
             Err(error) => self.complete_error_with(port, ticket, &error, text),
         }
         if !self.note_reply(qid, at, has_data) {
-            subsystem.release_external(nsid, place);
+            subsystem.release_external(work);
         }
     }
 
     /// The answer of a command, as the command that waits for it has it.
-    fn answer_of(&mut self, nsid: u32, place: Place, answer: [u32; 2]) -> [u32; 2] {
-        match nsid {
-            QUERIES => self.answer_of_plan(QueryId(place.0 as u16), answer),
-            _ => answer,
+    fn answer_of(&mut self, work: ExternalWork, answer: [u32; 2]) -> [u32; 2] {
+        match work {
+            ExternalWork::Query(id) => self.answer_of_plan(id, answer),
+            ExternalWork::Engine { .. } | ExternalWork::Program(_) => answer,
+        }
+    }
+
+    /// Forgets the plan of a query, if a command waited for one.
+    fn forget_plan_of(&mut self, work: ExternalWork) {
+        if let ExternalWork::Query(id) = work {
+            self.plans.forget_query(id);
         }
     }
 
@@ -59,7 +64,7 @@ impl Controller {
         mapped: Option<&Mapped>,
     ) -> Result<(), CommandError> {
         let Some(mapped) = mapped else { return Ok(()) };
-        let data = subsystem.external_memory(at.nsid, at.place);
+        let data = subsystem.external_memory(at.work);
         let data = data.and_then(|data| data.get(..at.reply.data_bytes as usize)).ok_or(GONE)?;
         let mut sink = HostData::Mapped(mapped).sink(&mut self.room.stage)?;
         sink.put(port, data)?;
@@ -73,28 +78,26 @@ impl Controller {
         port: &mut Port<'_>,
         (sqid, cid): (u16, u16),
     ) -> bool {
-        let Some((nsid, place)) = self.external.find(sqid, cid) else { return false };
-        if !subsystem.cancel_external(nsid, place) {
+        let Some(work) = self.external.find(sqid, cid) else { return false };
+        if !subsystem.cancel_external(work) {
             return false;
         }
-        let Some(Outstanding { ticket, at, mapped }) = self.external.remove(nsid, place) else {
+        let Some(Outstanding { ticket, at, mapped }) = self.external.remove(work) else {
             return false;
         };
         self.external.reuse(mapped);
-        if nsid == QUERIES {
-            self.plans.forget_query(QueryId(place.0 as u16));
-        }
-        subsystem.count_external(nsid, place, Status::ABORT_REQUESTED);
+        self.forget_plan_of(work);
+        subsystem.count_external(work, Status::ABORT_REQUESTED);
         self.complete(port, ticket, Status::ABORT_REQUESTED, 0, 0);
         self.note_reply(sqid, at, false);
-        subsystem.release_external(nsid, place);
+        subsystem.release_external(work);
         true
     }
 
     /// Submission queue `sqid` is being deleted: whether its commands were executed is unknown.
     pub(super) fn abort_external_of(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, sqid: u16) {
         for command in self.external.take_queue(sqid) {
-            self.end_awaited(subsystem, command.at);
+            self.end_work(subsystem, command.at.work);
             self.complete(port, command.ticket, Status::ABORTED_SQ_DELETION, 0, 0);
         }
     }
@@ -102,17 +105,23 @@ impl Controller {
     /// The connection of queue `sqid` has ended: its commands are dropped.
     pub(super) fn drop_external_of(&mut self, subsystem: &mut Subsystem, sqid: u16) {
         for command in self.external.take_queue(sqid) {
-            self.end_awaited(subsystem, command.at);
+            self.end_work(subsystem, command.at.work);
         }
     }
 
-    /// Ends the query or the program that a command waits for, if it waits for one, and forgets the query's plan.
-    fn end_awaited(&mut self, subsystem: &mut Subsystem, at: ExternalCommand) {
-        if at.nsid == QUERIES {
-            self.plans.forget_query(QueryId(at.place.0 as u16));
+    /// All queues are gone: their commands are dropped.
+    pub(super) fn drop_all_external(&mut self, subsystem: &mut Subsystem) {
+        for work in self.external.take_all() {
+            self.end_work(subsystem, work);
         }
-        if matches!(at.nsid, QUERIES | PROGRAMS) {
-            subsystem.abandon_external(at.nsid, at.place);
+    }
+
+    /// Ends the query or the program that a dropped command waits for, and forgets the query's plan. An engine's command goes on, and its
+    /// slot is released once it has finished.
+    fn end_work(&mut self, subsystem: &mut Subsystem, work: ExternalWork) {
+        self.forget_plan_of(work);
+        if matches!(work, ExternalWork::Query(_) | ExternalWork::Program(_)) {
+            subsystem.abandon_external(work);
         }
     }
 

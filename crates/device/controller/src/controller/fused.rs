@@ -11,6 +11,7 @@ use crate::fused::{ALONE, FusedCommand, OTHER_FAILED, check_pair};
 use crate::namespace::engine::{BlockRun, Place};
 use crate::namespace::{Namespace, Pair};
 use crate::opcode;
+use crate::outcome::ExternalWork;
 use crate::port::Port;
 use crate::queue::FusedPair;
 use crate::reservation::Access;
@@ -108,7 +109,7 @@ impl Controller {
         let write = match self.reserve_half(subsystem, port, qid, second) {
             Ok((write, _)) => write,
             Err(error) => {
-                subsystem.release_external(nsid, compare);
+                subsystem.release_external(ExternalWork::Engine { nsid, place: compare });
                 return [Err(OTHER_FAILED), Err(error)];
             }
         };

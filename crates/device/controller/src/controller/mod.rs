@@ -241,7 +241,7 @@ impl Controller {
             self.release_window(subsystem, qid as u16);
         }
         subsystem.forget_host(self.id);
-        self.external.clear();
+        self.drop_all_external(subsystem);
         self.queues.clear();
         self.completions.clear();
         self.group_commit.clear();

@@ -10,8 +10,7 @@ use super::Controller;
 use super::io::Arrived;
 use crate::error::CommandError;
 use crate::limits::MAX_TRANSFER_BYTES;
-use crate::namespace::engine::Place;
-use crate::outcome::{ExternalCommand, Outcome, QUERIES, Reply};
+use crate::outcome::{ExternalWork, Outcome};
 use crate::port::Port;
 use crate::query::command::{Begin, Named, QueryCommand, is_plan};
 use crate::query::{QueryId, QueryRequest, Written};
@@ -185,8 +184,7 @@ impl Controller {
 
 /// The outcome of a command that waits for a query's answer.
 fn wait_for(id: QueryId) -> Outcome {
-    let place = Place(id.0.into());
-    Outcome::External(ExternalCommand { nsid: QUERIES, place, reply: Reply::default() })
+    Outcome::External(ExternalWork::Query(id).into())
 }
 
 fn text_of(text: Vec<u8>) -> Result<String, CommandError> {

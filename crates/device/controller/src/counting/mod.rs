@@ -19,8 +19,7 @@ use byway_spec::base::identify::Csi;
 use byway_spec::{Command, Status};
 
 use crate::error::CommandError;
-use crate::namespace::engine::Place;
-use crate::outcome::Outcome;
+use crate::outcome::{ExternalWork, Outcome};
 
 pub use histogram::Histogram;
 pub(crate) use host_io::HostCommand;
@@ -71,8 +70,8 @@ pub(crate) struct CommandCounters {
     index: Box<[u32]>,
     /// Commands that completed since the clock was last read.
     fresh: Vec<(RowId, u64)>,
-    /// Commands that external engines execute.
-    external: HashMap<(u32, Place), Begun>,
+    /// Commands that wait for work outside the controller.
+    external: HashMap<ExternalWork, Begun>,
     /// Commands that wait for the next sync, and for the one under way.
     waiting: Vec<Uncommitted>,
     covered: Vec<Uncommitted>,
@@ -147,16 +146,16 @@ impl CommandCounters {
         }
     }
 
-    /// An external engine has finished the command at this slot.
-    pub fn end_external(&mut self, nsid: u32, place: Place, status: Status) {
-        if let Some(begun) = self.external.remove(&(nsid, place)) {
+    /// The command that waited for `work` is completed.
+    pub fn end_external(&mut self, work: ExternalWork, status: Status) {
+        if let Some(begun) = self.external.remove(&work) {
             self.end(begun, status);
         }
     }
 
-    /// The command at this slot will not be completed.
-    pub fn forget_external(&mut self, nsid: u32, place: Place) {
-        self.external.remove(&(nsid, place));
+    /// The command that waited for `work` will not be completed.
+    pub fn forget_external(&mut self, work: ExternalWork) {
+        self.external.remove(&work);
     }
 
     /// Namespace `nsid` changes its command set: its types get new rows.
@@ -172,7 +171,7 @@ impl CommandCounters {
         match result {
             Ok(Outcome::Later) => {}
             Ok(Outcome::External(at)) => {
-                self.external.insert((at.nsid, at.place), begun);
+                self.external.insert(at.work, begun);
             }
             Ok(Outcome::Done { .. }) if !changes => self.end(begun, Status::SUCCESS),
             Err(error) if !(changes && error.dw0 != 0) => self.end(begun, error.status),
@@ -297,7 +296,7 @@ pub struct CommandSnapshot {
     pub types: Vec<CommandType>,
     /// Commands that failed, by status without its retry bits.
     pub statuses: Vec<(Status, u64)>,
-    /// Commands that external engines execute now.
+    /// Commands that wait for external engines, queries and programs now.
     pub in_engines: usize,
     /// Commands that wait for a sync of the image now.
     pub awaiting_sync: usize,

@@ -14,7 +14,7 @@ use super::nvm::{
 use super::ordered::{Ordered, Pair};
 use crate::error::CommandError;
 use crate::id::ControllerId;
-use crate::outcome::{Done, ExternalCommand, Outcome, Reply};
+use crate::outcome::{Done, ExternalCommand, ExternalWork, Outcome, Reply};
 
 /// A namespace of blocks that an external engine keeps.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl ExportedNamespace {
             owner.id
         });
         let result = result.map(|()| [0; 2]);
-        Some(Done { owner, nsid: self.record.nsid, place, result, text: None })
+        Some(Done { owner, work: self.work(place), result, text: None })
     }
 
     /// Whether its engine has commands that came over controller `id`.
@@ -211,7 +211,7 @@ impl ExportedNamespace {
         self.start(place, Request::Read { run, fua });
         let room_bytes = execution.port.reply_bytes().max(bytes) as u32;
         let reply = Reply { data_bytes: bytes as u32, room_bytes };
-        Ok(Outcome::External(ExternalCommand { nsid: self.record.nsid, place, reply }))
+        Ok(Outcome::External(ExternalCommand { work: self.work(place), reply }))
     }
 
     /// Begins a command with the host's data of `run`.
@@ -312,7 +312,11 @@ impl ExportedNamespace {
     }
 
     fn external(&self, place: Place) -> Outcome {
-        Outcome::External(ExternalCommand { nsid: self.record.nsid, place, reply: Reply::default() })
+        Outcome::External(self.work(place).into())
+    }
+
+    const fn work(&self, place: Place) -> ExternalWork {
+        ExternalWork::Engine { nsid: self.record.nsid, place }
     }
 
     /// Blocks of a command, if all of them are inside the namespace.

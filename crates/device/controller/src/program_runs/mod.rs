@@ -1,26 +1,39 @@
-//! Programs that did not end at once: they run piece by piece, in turn, and other commands between two pieces.
+//! Programs that did not end at once: they run in turns, and other commands between two turns.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `budget.rs` | what programs may do while one thread holds the run lock |
+//! | `turns.rs` | whose turn it is: controller after controller, program after program |
 
-use std::collections::VecDeque;
+mod budget;
+mod turns;
+
 use std::fmt;
 use std::sync::Arc;
 
 use byway_programs::{Execution, Ranges};
+use byway_spec::Status;
 
 use crate::error::CommandError;
 use crate::id::ControllerId;
-use crate::limits::PROGRAM_RUNS_MAX;
-use crate::namespace::engine::Place;
-use crate::outcome::{Done, ExternalCommand, PROGRAMS, Reply};
+use crate::outcome::{Done, ExternalCommand, ExternalWork};
+
+pub(crate) use budget::HoldBudget;
+pub(crate) use turns::Turn;
+use turns::Turns;
 
 /// What has the programs of a device advanced while commands are executed.
 ///
-/// **What an implementer must do.** Have a thread call [`Subsystem::advance_program`](crate::Subsystem::advance_program) under the run lock
-/// until no program runs, releasing the lock after each call, and complete the commands of programs that ended.
+/// **What an implementer must do.** Have a thread call [`Subsystem::advance_programs`](crate::Subsystem::advance_programs) under the run
+/// lock until no program runs, releasing the lock after each call, and complete the commands of programs that ended.
 ///
 /// **What it may rely on.** The holder of the run lock calls it.
 pub trait ProgramRunner: Send + Sync {
     /// A program runs, or has ended. Does not wait. False if there is no thread and none can be started.
     fn wake(&self) -> bool;
+
+    /// Nanoseconds of a clock that does not go back: what a program's limit of time and the length of a turn are measured by.
+    fn now_ns(&self) -> u64;
 }
 
 impl fmt::Debug for dyn ProgramRunner {
@@ -29,16 +42,20 @@ impl fmt::Debug for dyn ProgramRunner {
     }
 }
 
-/// What a call of [`Subsystem::advance_program`](crate::Subsystem::advance_program) did.
+/// What a call of [`Subsystem::advance_programs`](crate::Subsystem::advance_programs) did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramsProgress {
     /// No program runs.
     Idle,
-    /// A program ran for a piece.
+    /// Programs ran, and none has ended.
     Running,
     /// A program has ended: [`Subsystem::next_done`](crate::Subsystem::next_done) gives its command.
     Ended,
 }
+
+/// A run of a program that a command waits for. No two runs of a device have the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunId(u64);
 
 /// A program that a command waits for.
 #[derive(Debug)]
@@ -56,53 +73,58 @@ pub(crate) struct ProgramRun {
 /// Programs that run.
 #[derive(Debug, Default)]
 pub(crate) struct ProgramRuns {
-    runner: Option<Box<dyn ProgramRunner>>,
-    /// The next one to advance is first.
-    runs: VecDeque<(Place, ProgramRun)>,
-    last: u32,
+    /// What advances programs beside commands, and has the clock.
+    pub runner: Option<Box<dyn ProgramRunner>>,
+    /// What programs may still do before the run lock is released.
+    pub budget: HoldBudget,
+    turns: Turns,
+    last: u64,
     /// Commands of programs that have ended.
     ended: Vec<Done>,
 }
 
 impl ProgramRuns {
-    /// Has `runner` advance programs from now on.
-    pub fn set_runner(&mut self, runner: Box<dyn ProgramRunner>) {
-        self.runner = Some(runner);
-    }
-
-    /// Whether programs can run beside commands.
-    pub const fn has_runner(&self) -> bool {
-        self.runner.is_some()
-    }
-
-    /// Whether one more program may run.
-    pub fn has_room(&self) -> bool {
-        self.runs.len() + self.ended.len() < PROGRAM_RUNS_MAX
-    }
-
-    /// Keeps a program to advance it later. `None` without a thread for that.
-    pub fn add(&mut self, run: ProgramRun) -> Option<ExternalCommand> {
-        if !self.wake() {
-            return None;
+    /// Keeps a program to advance it later, for at most `time_max_ns`.
+    ///
+    /// # Errors
+    /// Insufficient Program Resources: as many wait as the device keeps, or there is no thread.
+    pub fn add(&mut self, run: ProgramRun, time_max_ns: u64) -> Result<ExternalCommand, CommandError> {
+        if !self.turns.has_room_for(run.owner) {
+            return Err(TOO_MANY);
         }
-        let place = self.free_place();
-        self.runs.push_back((place, run));
-        Some(ExternalCommand { nsid: PROGRAMS, place, reply: Reply::default() })
+        let runner = self.runner.as_deref().filter(|runner| runner.wake()).ok_or(NO_THREAD)?;
+        let deadline_ns = runner.now_ns().saturating_add(time_max_ns);
+        self.last += 1;
+        let id = RunId(self.last);
+        self.turns.add(Turn { id, run, deadline_ns, is_first: true });
+        Ok(ExternalWork::Program(id).into())
     }
 
     /// Takes the program whose turn it is.
-    pub fn next(&mut self) -> Option<(Place, ProgramRun)> {
-        self.runs.pop_front()
+    pub fn next(&mut self) -> Option<Turn> {
+        self.turns.next()
     }
 
-    /// Puts a program that goes on behind the others.
-    pub fn put_back(&mut self, place: Place, run: ProgramRun) {
-        self.runs.push_back((place, run));
+    /// Puts a program that goes on behind the others of its controller, or ends it if as many of them go on as may.
+    pub fn put_back(&mut self, turn: Turn) {
+        if let Some(turn) = self.turns.put_back(turn) {
+            self.end(turn.id, turn.run.owner, Err(TOO_MANY));
+        }
+    }
+
+    /// Stops programs that have had all the time they may take.
+    pub fn stop_late(&mut self) {
+        let Some(runner) = &self.runner else { return };
+        let now_ns = runner.now_ns();
+        if !self.turns.has_late(now_ns) {
+            return;
+        }
+        self.end_each(|turn| (turn.deadline_ns <= now_ns).then_some(TOO_LATE));
     }
 
     /// Notes how a program ended.
-    pub fn end(&mut self, place: Place, owner: ControllerId, result: Result<[u32; 2], CommandError>) {
-        self.ended.push(Done { owner, nsid: PROGRAMS, place, result, text: None });
+    pub fn end(&mut self, id: RunId, owner: ControllerId, result: Result<[u32; 2], CommandError>) {
+        self.ended.push(Done { owner, work: ExternalWork::Program(id), result, text: None });
     }
 
     /// Whether a command of a program that ended was not taken.
@@ -115,48 +137,43 @@ impl ProgramRuns {
         self.ended.pop()
     }
 
-    /// Forgets the program at `place`: nothing waits for it any more.
-    pub fn cancel(&mut self, place: Place) {
-        self.runs.retain(|(other, _)| *other != place);
-        self.ended.retain(|done| done.place != place);
+    /// Forgets a program: nothing waits for it any more.
+    pub fn cancel(&mut self, id: RunId) {
+        self.turns.extract(|turn| turn.id == id);
+        self.ended.retain(|done| done.work != ExternalWork::Program(id));
     }
 
     /// Forgets the programs of a controller, whose commands are gone.
     pub fn cancel_all_of(&mut self, owner: ControllerId) {
-        self.runs.retain(|(_, run)| run.owner != owner);
+        self.turns.extract(|turn| turn.run.owner == owner);
         self.ended.retain(|done| done.owner != owner);
     }
 
     /// Ends each program for which `reason` gives an error.
     pub fn fail_each(&mut self, reason: impl Fn(&ProgramRun) -> Option<CommandError>) {
-        let Self { runs, ended, .. } = self;
-        runs.retain(|(place, run)| match reason(run) {
-            None => true,
-            Some(error) => {
-                let (owner, place) = (run.owner, *place);
-                ended.push(Done { owner, nsid: PROGRAMS, place, result: Err(error), text: None });
-                false
-            }
-        });
+        self.end_each(|turn| reason(&turn.run));
         if self.has_ended() {
-            self.wake();
+            // A device whose programs go on has a thread.
+            self.runner.iter().for_each(|runner| _ = runner.wake());
         }
     }
 
-    fn wake(&self) -> bool {
-        self.runner.as_ref().is_some_and(|runner| runner.wake())
-    }
-
-    /// A place that no program has, nor a command that was not taken.
-    fn free_place(&mut self) -> Place {
-        loop {
-            self.last = self.last.wrapping_add(1);
-            let place = Place(self.last);
-            let is_taken = self.runs.iter().any(|(other, _)| *other == place)
-                || self.ended.iter().any(|done| done.place == place);
-            if !is_taken {
-                return place;
-            }
-        }
+    fn end_each(&mut self, reason: impl Fn(&Turn) -> Option<CommandError>) {
+        let Self { turns, ended, .. } = self;
+        turns.extract(|turn| {
+            let Some(error) = reason(turn) else { return false };
+            let (owner, work) = (turn.run.owner, ExternalWork::Program(turn.id));
+            ended.push(Done { owner, work, result: Err(error), text: None });
+            true
+        });
     }
 }
+
+const TOO_MANY: CommandError =
+    CommandError::new(Status::INSUFFICIENT_PROGRAM_RESOURCES, "as many programs run as the device can keep");
+const TOO_LATE: CommandError = CommandError::new(
+    Status::INSUFFICIENT_PROGRAM_RESOURCES,
+    "the program did not end within its limit of time",
+);
+pub(crate) const NO_THREAD: CommandError =
+    CommandError::new(Status::INSUFFICIENT_PROGRAM_RESOURCES, "the device has no thread for a long program");

@@ -9,7 +9,7 @@ use crate::counting::{
     Typed,
 };
 use crate::namespace::Namespace;
-use crate::namespace::engine::Place;
+use crate::outcome::ExternalWork;
 
 impl Subsystem {
     /// Counts commands by type from now on.
@@ -71,10 +71,10 @@ impl Subsystem {
         }
     }
 
-    /// An external engine has finished a command, which ends with `status`.
-    pub(crate) fn count_external(&mut self, nsid: u32, place: Place, status: Status) {
+    /// Work that a command waited for has ended, and the command ends with `status`.
+    pub(crate) fn count_external(&mut self, work: ExternalWork, status: Status) {
         if let Some(counting) = &mut self.counting {
-            counting.end_external(nsid, place, status);
+            counting.end_external(work, status);
         }
     }
 

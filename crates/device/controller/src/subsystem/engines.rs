@@ -6,9 +6,9 @@ use super::{ControllerSet, NO_IDENTIFIER, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::limits::{MAX_NAMESPACES, MAX_TRANSFER_BYTES};
-use crate::namespace::engine::{EngineCommands, EngineShape, Place};
+use crate::namespace::engine::{EngineCommands, EngineShape};
 use crate::namespace::{BlockEngine, ExportedNamespace, Namespace, Pair};
-use crate::outcome::{Done, ExternalCommand, Outcome, PROGRAMS, QUERIES};
+use crate::outcome::{Done, ExternalCommand, ExternalWork, Outcome};
 use crate::reservation::Reservations;
 
 impl Subsystem {
@@ -122,52 +122,55 @@ impl Subsystem {
     }
 
     /// Cancels a command that its engine has not started, or that waits for a query or a program, which ends; whether that was possible.
-    pub(crate) fn cancel_external(&mut self, nsid: u32, place: Place) -> bool {
-        self.end_awaited(nsid, place)
-            || self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place))
-    }
-
-    /// Ends the query or the program that a command waits for, if it waits for one.
-    fn end_awaited(&mut self, nsid: u32, place: Place) -> bool {
-        match nsid {
-            QUERIES => self.end_query_at(place),
-            PROGRAMS => self.end_program_at(place),
-            _ => return false,
+    pub(crate) fn cancel_external(&mut self, work: ExternalWork) -> bool {
+        match work {
+            ExternalWork::Engine { nsid, place } => {
+                return self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place));
+            }
+            ExternalWork::Query(id) => self.cancel_query(id),
+            ExternalWork::Program(id) => self.cancel_program(id),
         }
         true
     }
 
-    /// The memory of a command that is not under way.
-    pub(crate) fn external_memory(&mut self, nsid: u32, place: Place) -> Option<&mut [u8]> {
+    /// The memory of a command of an engine that is not under way.
+    pub(crate) fn external_memory(&mut self, work: ExternalWork) -> Option<&mut [u8]> {
+        let ExternalWork::Engine { nsid, place } = work else { return None };
         Some(self.exported_mut(nsid)?.memory(place))
     }
 
-    /// Releases the slot of a command that is over.
-    pub(crate) fn release_external(&mut self, nsid: u32, place: Place) {
-        self.counting.iter_mut().for_each(|counting| counting.forget_external(nsid, place));
-        self.exported_mut(nsid).into_iter().for_each(|exported| exported.release(place));
+    /// Releases what an engine keeps for a command that is over.
+    pub(crate) fn release_external(&mut self, work: ExternalWork) {
+        self.counting.iter_mut().for_each(|counting| counting.forget_external(work));
+        if let ExternalWork::Engine { nsid, place } = work {
+            self.exported_mut(nsid).into_iter().for_each(|exported| exported.release(place));
+        }
     }
 
     /// Releases the slot of a command whose queue is gone, or ends the query or the program that it waited for.
-    pub(crate) fn abandon_external(&mut self, nsid: u32, place: Place) {
-        self.release_external(nsid, place);
-        self.end_awaited(nsid, place);
+    pub(crate) fn abandon_external(&mut self, work: ExternalWork) {
+        self.release_external(work);
+        match work {
+            ExternalWork::Engine { .. } => {}
+            ExternalWork::Query(id) => self.cancel_query(id),
+            ExternalWork::Program(id) => self.cancel_program(id),
+        }
     }
 
     /// Releases the slot of a command whose controller is gone.
     pub fn release_done(&mut self, done: &Done) {
-        self.abandon_external(done.nsid, done.place);
+        self.abandon_external(done.work);
     }
 
     /// Copies the data of a command to `into`, fills the rest with zeroes, and releases its slot. Only zeroes if the
     /// namespace is not exported any more.
     pub fn take_data(&mut self, at: &ExternalCommand, into: &mut [u8]) {
-        let data = self.external_memory(at.nsid, at.place).map_or(&[][..], |data| &*data);
+        let data = self.external_memory(at.work).map_or(&[][..], |data| &*data);
         let data = data.get(..at.reply.data_bytes as usize).unwrap_or_default();
         let (filled, rest) = into.split_at_mut(data.len().min(into.len()));
         filled.copy_from_slice(&data[..filled.len()]);
         rest.fill(0);
-        self.release_external(at.nsid, at.place);
+        self.release_external(at.work);
     }
 
     /// Most bytes of one command, whichever namespace it is of.

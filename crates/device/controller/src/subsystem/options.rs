@@ -1,9 +1,11 @@
 //! Names and options of a subsystem, and errors of opening it.
 
+use std::time::Duration;
+
 use byway_flash::FlashError;
 use byway_kv::{KvError, KvFormat, KvOptions};
 
-use crate::limits::{MAX_NAMESPACES, PROGRAM_STEPS_MAX};
+use crate::limits::{MAX_NAMESPACES, PROGRAM_STEPS_MAX, PROGRAM_TIME_MAX};
 
 /// Names of a subsystem as Identify reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +35,9 @@ pub struct SubsystemOptions {
     pub namespace_management: bool,
     /// Most steps of one program, about an instruction each. A program that makes more is stopped with Insufficient Program Resources.
     pub program_steps_max: u64,
+    /// Longest time of one program, from its command on. One that takes longer, because others run beside it, is stopped with
+    /// Insufficient Program Resources.
+    pub program_time_max: Duration,
 }
 
 impl Default for SubsystemOptions {
@@ -45,6 +50,7 @@ impl Default for SubsystemOptions {
             doorbell_buffers: true,
             namespace_management: true,
             program_steps_max: PROGRAM_STEPS_MAX,
+            program_time_max: PROGRAM_TIME_MAX,
         }
     }
 }
@@ -63,6 +69,8 @@ impl SubsystemOptions {
         namespace_management: bool;
         /// Most steps of one program, about an instruction each; 2^32 by default.
         program_steps_max: u64;
+        /// Longest time of one program, from its command on; 20 s by default.
+        program_time_max: Duration;
     }
 }
 

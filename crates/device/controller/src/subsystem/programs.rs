@@ -9,34 +9,45 @@ use byway_spec::programs::MemoryRangeDescriptor;
 use super::{IN_PROGRESS, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
 use crate::id::ControllerId;
-use crate::limits::{EXECUTE_STEPS_MAX, PROGRAM_PIECE_STEPS};
-use crate::namespace::engine::Place;
+use crate::limits::{EXECUTE_STEPS_MAX, INLINE_STEPS};
 use crate::namespace::{Namespace, Prepared, ProgramsNamespace, Wanted, refused, stopped};
 use crate::outcome::{Done, Outcome};
-use crate::program_runs::{ProgramRun, ProgramRunner, ProgramsProgress};
+use crate::program_runs::{
+    HoldBudget, NO_THREAD, ProgramRun, ProgramRunner, ProgramRuns, ProgramsProgress, RunId,
+};
 
 impl Subsystem {
     /// Has `runner` advance programs that do not end at once. Without one they are stopped.
     pub fn set_program_runner(&mut self, runner: Box<dyn ProgramRunner>) {
-        self.programs.set_runner(runner);
+        self.programs.runner = Some(runner);
     }
 
-    /// Advances the program whose turn it is by one piece: about 0.1 ms, or about 2 ms of one that decompresses.
-    pub fn advance_program(&mut self) -> ProgramsProgress {
-        if self.programs.has_ended() {
-            return ProgramsProgress::Ended;
-        }
-        let Some((place, mut run)) = self.programs.next() else { return ProgramsProgress::Idle };
-        let result = match self.advance(&mut run, PROGRAM_PIECE_STEPS) {
-            Ok(Progress::Pending) => {
-                self.programs.put_back(place, run);
-                return ProgramsProgress::Running;
+    /// A thread has acquired the run lock: programs may take their time of one hold again.
+    pub fn renew_program_budget(&mut self) {
+        self.programs.budget = HoldBudget::default();
+    }
+
+    /// Advances programs in turn for the time of one hold of the run lock: about 0.1 ms, or 2 ms more where one decompresses.
+    pub fn advance_programs(&mut self) -> ProgramsProgress {
+        self.renew_program_budget();
+        self.programs.stop_late();
+        let mut progress = ProgramsProgress::Idle;
+        while self.has_program_budget()
+            && let Some(mut turn) = self.programs.next()
+        {
+            progress = ProgramsProgress::Running;
+            match self.advance(&mut turn.run, self.programs.budget.steps()) {
+                Ok(Progress::Pending) => self.programs.put_back(turn),
+                Ok(Progress::Done(value)) => self.programs.end(turn.id, turn.run.owner, Ok(dwords(value))),
+                Err(error) => self.programs.end(turn.id, turn.run.owner, Err(error)),
             }
-            Ok(Progress::Done(value)) => Ok(halves(value)),
-            Err(error) => Err(error),
-        };
-        self.programs.end(place, run.owner, result);
-        ProgramsProgress::Ended
+        }
+        if self.programs.has_ended() { ProgramsProgress::Ended } else { progress }
+    }
+
+    fn has_program_budget(&mut self) -> bool {
+        let ProgramRuns { runner, budget, .. } = &mut self.programs;
+        runner.as_deref().is_some_and(|runner| budget.begin(runner))
     }
 
     /// The next command of a program that ended.
@@ -45,8 +56,8 @@ impl Subsystem {
     }
 
     /// Ends the program that a command waits for.
-    pub(super) fn end_program_at(&mut self, place: Place) {
-        self.programs.cancel(place);
+    pub(super) fn cancel_program(&mut self, id: RunId) {
+        self.programs.cancel(id);
     }
 
     /// Ends the programs of a controller.
@@ -57,8 +68,8 @@ impl Subsystem {
     /// Ends the programs of a namespace that is deleted or formatted, and those that see a range of it.
     pub(super) fn end_programs_in(&mut self, nsid: u32) {
         self.programs.fail_each(|run| match run.nsid == nsid {
-            true => Some(PROGRAMS_ARE_GONE),
-            false => run.ranges.namespaces().any(|other| other == nsid).then_some(MEMORY_IS_GONE),
+            true => Some(PROGRAMS_GONE),
+            false => run.ranges.namespaces().any(|other| other == nsid).then_some(MEMORY_GONE),
         });
     }
 
@@ -94,7 +105,8 @@ impl Subsystem {
         Ranges::check(descriptors, &ProgramsNamespace::range_limits(), size_of).map_err(refused)
     }
 
-    /// Executes a program of namespace `nsid`. One that does not end with its first piece goes on beside other commands.
+    /// Executes a program of namespace `nsid`. One that does not end within a few microseconds goes on beside other commands, and so does
+    /// one that comes when programs have had their time of this hold of the run lock.
     ///
     /// # Errors
     /// The statuses of invalid ranges, of a program that was stopped, and of a device in which as many run as may.
@@ -111,49 +123,65 @@ impl Subsystem {
         };
         let execution = Execution::new(program, &ranges, parameters, self.options.program_steps_max);
         let mut run = ProgramRun { owner, nsid, ranges, execution };
-        let steps = if self.programs.has_runner() { PROGRAM_PIECE_STEPS } else { EXECUTE_STEPS_MAX };
-        match self.advance(&mut run, steps)? {
-            Progress::Done(value) => {
-                let [dw0, dw1] = halves(value);
-                Ok(Outcome::Done { dw0, dw1 })
-            }
-            Progress::Pending if !self.programs.has_room() => Err(TOO_MANY),
-            Progress::Pending => self.programs.add(run).map(Outcome::External).ok_or(NO_THREAD),
+        if let Progress::Done(value) = self.advance_inline(&mut run)? {
+            let [dw0, dw1] = dwords(value);
+            return Ok(Outcome::Done { dw0, dw1 });
         }
+        let time_max_ns = u64::try_from(self.options.program_time_max.as_nanos()).unwrap_or(u64::MAX);
+        self.programs.add(run, time_max_ns).map(Outcome::External)
+    }
+
+    /// Begins a program by the thread that executes its command, if programs may take the time for it.
+    fn advance_inline(&mut self, run: &mut ProgramRun) -> Result<Progress, CommandError> {
+        let ProgramRuns { runner, budget, .. } = &mut self.programs;
+        let Some(runner) = runner.as_deref() else {
+            let progress = self.advance(run, EXECUTE_STEPS_MAX)?;
+            return if progress == Progress::Pending { Err(NO_THREAD) } else { Ok(progress) };
+        };
+        if !budget.admits(run.execution.program(), runner) {
+            return Ok(Progress::Pending);
+        }
+        budget.charge(run.execution.program().start_steps());
+        let steps = INLINE_STEPS.min(budget.steps());
+        self.advance(run, steps)
     }
 
     /// Runs about `steps` steps of a program, if its host still has all that it works on.
     fn advance(&mut self, run: &mut ProgramRun, steps: u64) -> Result<Progress, CommandError> {
         if !self.is_attached(run.nsid, run.owner) {
-            return Err(PROGRAMS_ARE_GONE);
+            return Err(PROGRAMS_GONE);
         }
         if !run.ranges.namespaces().all(|nsid| self.is_attached(nsid, run.owner)) {
-            return Err(MEMORY_IS_GONE);
+            return Err(MEMORY_GONE);
         }
         let memories =
             (1..).zip(&mut self.slots).filter_map(|(nsid, slot)| match &mut slot.as_mut()?.namespace {
                 Namespace::Memory(memory) => Some((nsid, memory.memory())),
                 _ => None,
             });
-        let mut slices = run.ranges.borrow(memories).ok_or(MEMORY_IS_GONE)?;
-        run.execution.advance(&mut slices, steps).map_err(stopped)
+        let mut slices = run.ranges.borrow(memories).ok_or(MEMORY_GONE)?;
+        let ProgramRuns { runner, budget, .. } = &mut self.programs;
+        let has_time = || runner.as_deref().is_none_or(|runner| runner.now_ns() < budget.until_ns());
+        let before = run.execution.steps_left();
+        let progress = run.execution.advance_while(&mut slices, steps, has_time);
+        budget.charge((before - run.execution.steps_left()).max(TURN_STEPS));
+        progress.map_err(stopped)
     }
 }
 
+/// What a turn takes at least, in steps: its ranges are looked up.
+const TURN_STEPS: u64 = 16;
+
 /// DW0 and DW1 of the completion.
-const fn halves(value: u64) -> [u32; 2] {
+const fn dwords(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 
-const MEMORY_IS_GONE: CommandError = CommandError::new(
+const MEMORY_GONE: CommandError = CommandError::new(
     Status::INVALID_MEMORY_NAMESPACE,
     "a memory of the program was deleted, formatted or detached",
 );
-const PROGRAMS_ARE_GONE: CommandError = CommandError::new(
+const PROGRAMS_GONE: CommandError = CommandError::new(
     Status::INVALID_NAMESPACE,
     "the namespace of the program was deleted, formatted or detached",
 );
-const TOO_MANY: CommandError =
-    CommandError::new(Status::INSUFFICIENT_PROGRAM_RESOURCES, "as many programs run as the device can keep");
-const NO_THREAD: CommandError =
-    CommandError::new(Status::INSUFFICIENT_PROGRAM_RESOURCES, "the device has no thread for a long program");

@@ -8,9 +8,8 @@ use byway_spec::vendor::{BlockObject, QueryAnswer};
 use super::{IN_PROGRESS, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
 use crate::id::ControllerId;
-use crate::namespace::engine::Place;
 use crate::namespace::{KvNamespace, Namespace};
-use crate::outcome::{Done, QUERIES};
+use crate::outcome::{Done, ExternalWork};
 use crate::query::command::Named;
 use crate::query::{
     BlockObjectReader, QueryEngine, QueryFailure, QueryId, QueryObject, QueryTable, ValuePlace,
@@ -43,8 +42,8 @@ impl Subsystem {
     }
 
     /// Ends the query that a command waits for.
-    pub(super) fn end_query_at(&mut self, place: Place) {
-        self.queries.iter_mut().for_each(|queries| queries.end(QueryId(place.0 as u16)));
+    pub(super) fn cancel_query(&mut self, id: QueryId) {
+        self.queries.iter_mut().for_each(|queries| queries.end(id));
     }
 
     /// The next command that waited for a query and has its answer.
@@ -60,8 +59,7 @@ impl Subsystem {
                 (Err(CommandError::new(status, "the query failed")), Some(text))
             }
         };
-        let place = Place(answered.id.0.into());
-        Some(Done { owner: answered.owner, nsid: QUERIES, place, result, text })
+        Some(Done { owner: answered.owner, work: ExternalWork::Query(answered.id), result, text })
     }
 
     /// The object that a query of a namespace names.

@@ -51,21 +51,22 @@ impl Executor {
         thread
     }
 
-    /// Advances programs in turn until none runs, and completes the commands of those that end. The run lock is held for one piece of
-    /// one program at a time.
+    /// Advances programs in turn until none runs, and completes the commands of those that end. The run lock is held for about 0.1 ms at a
+    /// time.
     pub(crate) fn run_programs(&self, stops: impl Fn() -> bool) {
         while !stops() {
-            match self.advance_program() {
-                ProgramsProgress::Running => self.give_way(),
+            match self.advance_programs() {
+                ProgramsProgress::Running => {}
                 ProgramsProgress::Ended => self.complete_answered(),
                 ProgramsProgress::Idle => return,
             }
+            self.give_way();
         }
     }
 
-    fn advance_program(&self) -> ProgramsProgress {
+    fn advance_programs(&self) -> ProgramsProgress {
         let advanced = self.with_core_as_it_is(|core| {
-            let progress = core.subsystem.advance_program();
+            let progress = core.subsystem.advance_programs();
             if progress == ProgramsProgress::Idle {
                 self.programs.set_due(false);
             }

@@ -1,4 +1,8 @@
-//! Programs that do not end with their first piece: what goes on beside them, and what ends them.
+//! Programs that do not end at once: what goes on beside them, and what ends them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use byway_controller::{ProgramRunner, ProgramsProgress, SubsystemOptions};
 use byway_spec::base::admin::AbortCdw10;
@@ -20,22 +24,33 @@ const COUNT_DOWN: [u8; 32] = [
 ];
 const COUNTER: u16 = FREE + 1;
 
-/// Stands for the thread that [`step`] is.
-struct Steps;
+/// The index of the device's program that decompresses.
+const DECOMPRESS: u16 = 4;
+
+/// Stands for the thread that [`step`] is, with a clock that goes on with each look at it.
+#[derive(Clone, Default)]
+struct Steps {
+    now_ns: Arc<AtomicU64>,
+    look_ns: u64,
+}
 
 impl ProgramRunner for Steps {
     fn wake(&self) -> bool {
         true
     }
+
+    fn now_ns(&self) -> u64 {
+        self.now_ns.fetch_add(self.look_ns, Relaxed)
+    }
 }
 
 /// A host with both programs activated, and a second queue.
 fn host() -> TestHost {
-    running(super::host())
+    running(super::host(), &Steps::default())
 }
 
-fn running(mut host: TestHost) -> TestHost {
-    host.subsystem.set_program_runner(Box::new(Steps));
+fn running(mut host: TestHost, steps: &Steps) -> TestHost {
+    host.subsystem.set_program_runner(Box::new(steps.clone()));
     host.create_pair(OTHER, 64);
     for (index, program) in [(FREE, &FOREVER[..]), (COUNTER, &COUNT_DOWN)] {
         assert!(load(&mut host, index, program.len() as u32, 0, program).is_success());
@@ -60,9 +75,9 @@ fn submit(host: &mut TestHost, command: Command) -> u16 {
     cid
 }
 
-/// Advances programs by one piece, and completes those that end.
+/// Advances programs for one hold of the run lock, and completes those that end.
 fn step(host: &mut TestHost) -> ProgramsProgress {
-    let progress = host.subsystem.advance_program();
+    let progress = host.subsystem.advance_programs();
     host.advance();
     progress
 }
@@ -92,7 +107,7 @@ fn a_long_program_gives_its_result_after_many_pieces() {
 fn programs_take_turns_and_other_commands_go_on_between() {
     let mut host = host();
     begin(&mut host, FREE, 0);
-    let cid = begin(&mut host, COUNTER, 10_000);
+    let cid = begin(&mut host, COUNTER, 5_000);
     assert_eq!(read(&mut host, 0, 4), Ok(vec![0; 4]), "on the same queue");
     assert!(host.execute(OTHER, memory_command(MemoryOpcode::FILL, 0, 4)).status().is_success());
     let mut pieces = 0;
@@ -145,10 +160,13 @@ fn deletion_of_its_queue_ends_a_program() {
 #[test]
 fn controller_reset_ends_a_program() {
     let mut host = host();
+    host.subsystem.count_commands();
     begin(&mut host, FREE, 0);
+    assert_eq!(host.subsystem.command_snapshot().in_engines, 1);
     host.write_register(Register::CC, 0);
     host.run();
-    assert_eq!(host.subsystem.advance_program(), ProgramsProgress::Idle);
+    assert_eq!(host.subsystem.command_snapshot().in_engines, 0);
+    assert_eq!(host.subsystem.advance_programs(), ProgramsProgress::Idle);
     assert!(host.subsystem.next_done().is_none());
 }
 
@@ -204,7 +222,7 @@ fn a_program_is_stopped_at_the_device_s_limit_of_steps() {
     let options = SubsystemOptions::default().program_steps_max(100_000);
     let mut host = TestHost::with_options(64 * MIB, &[nvm(8 * MIB, 512)], options);
     add_namespaces(&mut host);
-    let mut host = running(host);
+    let mut host = running(host, &Steps::default());
     begin(&mut host, FREE, 0);
     let mut pieces = 0;
     while step(&mut host) == ProgramsProgress::Running {
@@ -222,15 +240,91 @@ fn more_programs_than_the_device_keeps_are_refused_until_one_ends() {
     for _ in 1..32 {
         begin(&mut host, FREE, 0);
     }
-    assert!(host.reap(QUEUE).is_none());
-    assert_eq!(execute(&mut host, COUNTER, &[], [100_000, 0]), Err(Status::INSUFFICIENT_PROGRAM_RESOURCES));
-    assert_eq!(execute(&mut host, COUNTER, &[], [1, 0]), Ok(7), "ends with its first piece");
+    // Each has its first turn, between those of the ones that go on.
+    for _ in 0..64 {
+        assert_eq!(step(&mut host), ProgramsProgress::Running);
+    }
+    for (count, result) in [(100_000, Err(Status::INSUFFICIENT_PROGRAM_RESOURCES)), (5_000, Ok(7))] {
+        begin(&mut host, COUNTER, count);
+        assert!(host.reap(QUEUE).is_none());
+        while step(&mut host) != ProgramsProgress::Ended {}
+        assert_eq!(value_of(&host.reap(QUEUE).unwrap()), result, "{count}");
+    }
+    assert_eq!(execute(&mut host, COUNTER, &[], [1, 0]), Ok(7), "ends at once");
     let mut abort = Command::new(AdminOpcode::ABORT.0, 0, 0);
     abort.cdw10 = AbortCdw10::new().with_sqid(QUEUE).with_cid(first).into_bits();
     assert_eq!(host.admin(abort).dw0, 0, "aborted");
     assert_eq!(host.reap(QUEUE).unwrap().cid, first);
     begin(&mut host, COUNTER, 100_000);
+    for _ in 0..64 {
+        step(&mut host);
+    }
+    assert!(host.reap(QUEUE).is_none(), "it goes on");
+}
+
+/// Completions that are there.
+fn reap_all(host: &mut TestHost) -> usize {
+    std::iter::from_fn(|| host.reap(QUEUE)).map(|completion| assert_eq!(value_of(&completion), Ok(7))).count()
+}
+
+#[test]
+fn a_full_queue_of_execute_runs_for_one_budget_of_steps_under_the_doorbell() {
+    let mut host = host();
+    for _ in 0..60 {
+        // 802 steps each.
+        host.submit(QUEUE, execute_command(COUNTER, 0, 0, [400, 0]));
+    }
+    host.ring(QUEUE);
+    host.run();
+    let at_once = reap_all(&mut host);
+    assert!((10..=20).contains(&at_once), "{at_once}");
+    let mut completed = at_once;
+    for _ in 0..4 {
+        step(&mut host);
+        completed += reap_all(&mut host);
+    }
+    assert_eq!((completed, step(&mut host)), (60, ProgramsProgress::Idle));
+}
+
+#[test]
+fn programs_run_for_a_bounded_time_in_each_hold_of_the_run_lock() {
+    let steps = Steps { look_ns: 30_000, ..Steps::default() };
+    let mut host = running(super::host(), &steps);
+    begin(&mut host, COUNTER, 10_000);
+    let mut holds = 0;
+    while step(&mut host) == ProgramsProgress::Running {
+        holds += 1;
+    }
+    // 256 steps between two looks at the clock, at most four looks in a hold.
+    assert!((15..80).contains(&holds), "{holds}");
+}
+
+#[test]
+fn decompression_is_left_to_the_thread() {
+    let mut host = host();
+    assert!(activate(&mut host, DECOMPRESS).is_success());
+    assert!(write(&mut host, 0, b"\x03\x08abc\0\0\0").is_success());
+    let set = create_set(&mut host, &[range(MEMORY, 0, 8), range(MEMORY, 8, 8)]);
+    // A raw Snappy block of 5 bytes.
+    submit(&mut host, execute_command(DECOMPRESS, set.dw0 as u16, 0, [1, 5]));
     assert!(host.reap(QUEUE).is_none());
+    assert_eq!(value_of(&ended(&mut host)), Ok(3));
+    assert_eq!(read(&mut host, 8, 4), Ok(b"abc\0".to_vec()));
+}
+
+#[test]
+fn a_program_is_stopped_at_the_device_s_limit_of_time() {
+    let options = SubsystemOptions::default().program_time_max(Duration::from_secs(5));
+    let mut host = TestHost::with_options(64 * MIB, &[nvm(8 * MIB, 512)], options);
+    add_namespaces(&mut host);
+    let steps = Steps::default();
+    let mut host = running(host, &steps);
+    begin(&mut host, FREE, 0);
+    steps.now_ns.fetch_add(4_999_999_999, Relaxed);
+    assert_eq!(step(&mut host), ProgramsProgress::Running);
+    steps.now_ns.fetch_add(1, Relaxed);
+    assert_eq!(value_of(&ended(&mut host)), Err(Status::INSUFFICIENT_PROGRAM_RESOURCES));
+    assert_free(&mut host);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::calls::Queue;
 use crate::device::Device;
 
 /// Most bytes of a program that one command loads.
-const PIECE_BYTES: u64 = 64 << 10;
+const PART_BYTES: u64 = 64 << 10;
 
 /// How long a look for the completion of an admin command sleeps at most.
 const SLEEP: Duration = Duration::from_secs(1);
@@ -32,8 +32,10 @@ const SLEEP: Duration = Duration::from_secs(1);
 pub struct Programs {
     queue: Queue,
     admin: Box<dyn AdminQueue>,
+    /// Tag of the last admin command.
+    last_tag: u64,
     nsid: Nsid,
-    piece_bytes: usize,
+    part_bytes: usize,
 }
 
 /// Bytes of local memory that a program sees.
@@ -71,8 +73,8 @@ impl<'a, const RANGES: usize> From<&'a [MemoryRange; RANGES]> for ProgramRanges<
 impl Programs {
     pub(super) fn open(device: &Device, nsid: Nsid) -> Result<Self> {
         check_set(device, nsid, Csi::CP, "programs")?;
-        let piece_bytes = device.capabilities().limits.transfer_bytes.clamp(1, PIECE_BYTES) as usize;
-        Ok(Self { queue: device.default_queue()?, admin: device.admin_queue()?, nsid, piece_bytes })
+        let part_bytes = device.capabilities().limits.transfer_bytes.clamp(1, PART_BYTES) as usize;
+        Ok(Self { queue: device.default_queue()?, admin: device.admin_queue()?, last_tag: 0, nsid, part_bytes })
     }
 
     /// The namespace.
@@ -85,7 +87,7 @@ impl Programs {
         &mut self.queue
     }
 
-    /// Loads a program at `index`, in as many pieces as it takes. The device verifies it. It replaces one that is not activated.
+    /// Loads a program at `index`, in as many parts as it takes. The device verifies it. It replaces one that is not activated.
     ///
     /// # Errors
     /// A program that is unsound or too large, of a type that the device does not run, or at an index that takes none; one that is
@@ -105,11 +107,11 @@ impl Programs {
             identifier.map_or(LoadProgramCdw10::NO_IDENTIFIER, |_| LoadProgramCdw10::UNIQUE_IDENTIFIER);
         let cdw10 = LoadProgramCdw10::new().with_pind(index).with_ptype(program_type.0).with_pit(kind);
         let identifier = identifier.unwrap_or(0);
-        for (piece, bytes) in program.chunks(self.piece_bytes).enumerate() {
+        for (part, bytes) in program.chunks(self.part_bytes).enumerate() {
             let mut entry = self.admin_entry(AdminOpcode::LOAD_PROGRAM, cdw10.into_bits());
             entry.cdw11 = size_bytes;
             (entry.cdw12, entry.cdw13) = (identifier as u32, (identifier >> 32) as u32);
-            (entry.cdw14, entry.cdw15) = (bytes.len() as u32, (piece * self.piece_bytes) as u32);
+            (entry.cdw14, entry.cdw15) = (bytes.len() as u32, (part * self.part_bytes) as u32);
             self.manage(entry, bytes)?;
         }
         Ok(())
@@ -217,12 +219,19 @@ impl Programs {
 
     /// Executes an admin command.
     fn manage(&mut self, entry: Entry, bytes: &[u8]) -> Result<Outcome> {
-        self.admin.submit(AdminCommand::raw(entry, data_of(bytes)?), 0)?;
-        loop {
-            match self.admin.next_finished()? {
-                Some(finished) => return finished.result.map_err(Error::from),
-                None => self.admin.sleep(SLEEP)?,
-            };
+        self.last_tag += 1;
+        execute_admin(&mut *self.admin, AdminCommand::raw(entry, data_of(bytes)?), self.last_tag)
+    }
+}
+
+/// Executes an admin command under a tag of its own. The completion of an earlier command, for which a call waited that failed, is dropped.
+fn execute_admin(admin: &mut dyn AdminQueue, command: AdminCommand, tag: u64) -> Result<Outcome> {
+    admin.submit(command, tag)?;
+    loop {
+        match admin.next_finished()? {
+            Some(finished) if finished.tag == tag => return finished.result.map_err(Error::from),
+            Some(_) => {}
+            None => _ = admin.sleep(SLEEP)?,
         }
     }
 }
@@ -249,4 +258,62 @@ fn length(program: &[u8]) -> Error {
 /// A number that stands for no set would run a program over nothing.
 fn no_set() -> Error {
     Error::host(ErrorKind::InvalidArgument, "0 is the number of no set of ranges")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::os::fd::BorrowedFd;
+
+    use byway_core::{Answer, Finished, RefusedAdmin};
+
+    use super::*;
+
+    /// A queue that fails once, and gives each command's tag as its result.
+    struct FailsOnce {
+        has_failed: bool,
+        submitted: VecDeque<u64>,
+    }
+
+    impl AdminQueue for FailsOnce {
+        fn submit(&mut self, _: AdminCommand, tag: u64) -> std::result::Result<(), RefusedAdmin> {
+            self.submitted.push_back(tag);
+            Ok(())
+        }
+
+        fn next_finished(&mut self) -> Result<Option<Finished>> {
+            if !std::mem::replace(&mut self.has_failed, true) {
+                return Err(no_set());
+            }
+            Ok(self.submitted.pop_front().map(|tag| {
+                let answer = Answer { dw0: tag as u32, ..Answer::default() };
+                Finished { tag, result: Ok(Outcome { answer, ..Outcome::default() }) }
+            }))
+        }
+
+        fn sleep(&mut self, _: Duration) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn event(&mut self) -> Result<BorrowedFd<'_>> {
+            Err(no_set())
+        }
+
+        fn cancel(&mut self, _: u64) -> Result<()> {
+            Err(no_set())
+        }
+
+        fn outstanding(&self) -> u32 {
+            self.submitted.len() as u32
+        }
+    }
+
+    #[test]
+    fn completion_of_a_command_whose_call_failed_is_not_taken_for_the_next_one() {
+        let mut queue = FailsOnce { has_failed: false, submitted: VecDeque::new() };
+        let command = || AdminCommand::raw(Entry::new(AdminOpcode::LOAD_PROGRAM.0, 0, 1), RawData::None);
+        assert!(execute_admin(&mut queue, command(), 1).is_err());
+        let done = execute_admin(&mut queue, command(), 2);
+        assert_eq!(done.ok().map(|outcome| outcome.dw0()), Some(2));
+    }
 }

@@ -152,6 +152,9 @@ impl LocalMemory {
     /// Copies blocks of `nvm` from block `slba` on to byte `start` on, within the device.
     #[pyo3(signature = (start, nvm, slba, blocks=1))]
     fn copy_blocks(&self, py: Python<'_>, start: u64, nvm: &Nvm, slba: u64, blocks: u32) -> PyResult<()> {
+        if !nvm.is_of(&self.calls.held) {
+            return Err(invalid("a device copies blocks of its own namespaces, not of another device"));
+        }
         let (nsid, lba_bytes) = nvm.shape();
         let len_bytes = u64::from(blocks) * u64::from(lba_bytes);
         self.copy(py, start, len_bytes, CopySource::Blocks { nsid, slba, blocks })

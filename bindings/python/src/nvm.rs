@@ -56,6 +56,11 @@ impl Nvm {
         Ok(Self { queue, queries, nsid: namespace.nsid, lba_bytes, blocks, step_bytes, most_bytes })
     }
 
+    /// Whether it is of the device that `held` holds.
+    pub fn is_of(&self, held: &Arc<Held>) -> bool {
+        self.queries.is_of(held)
+    }
+
     /// The namespace, and the size of its blocks in bytes.
     pub const fn shape(&self) -> (Nsid, u32) {
         (self.nsid, self.lba_bytes)

@@ -35,6 +35,11 @@ impl BlockQueries {
         queries
     }
 
+    /// Whether its namespace is of the device that `held` holds.
+    pub fn is_of(&self, held: &Arc<Held>) -> bool {
+        Arc::ptr_eq(&self.held, held)
+    }
+
     /// The whole result of a query over the `bytes` bytes from block `slba` on.
     pub fn execute(
         &self,

@@ -35,6 +35,14 @@ def test_memory_is_written_read_filled_and_copied(ram, memory):
     assert memory.read(4096, 512) == b"x" * 512
 
 
+def test_blocks_of_another_device_are_not_copied(memory):
+    with byway.open("ram:64M") as other:
+        other.nvm[0] = b"x" * 512
+        with pytest.raises(byway.InvalidArgumentError, match="not of another device"):
+            memory.copy_blocks(0, other.nvm, 0)
+    assert memory.read(0, 4) == b"\0" * 4
+
+
 def test_memory_outside_is_refused(memory):
     with pytest.raises(byway.OutOfRangeError, match="outside a memory"):
         memory.write(1 << 20, b"four")

@@ -25,7 +25,7 @@ pub struct Answers(Arc<Mutex<Queries>>);
 #[derive(Debug, Default)]
 struct Queries {
     open: BTreeMap<QueryId, Query>,
-    advanced: VecDeque<QueryId>,
+    ready: VecDeque<QueryId>,
 }
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Answers {
     pub fn advance(&self, subsystem: &mut Subsystem, number: usize, step: u8) {
         let mut queries = self.lock();
         let Some(id) = queries.open.keys().nth(number % usize::from(QUERIES_MAX)).copied() else { return };
-        queries.advanced.push_back(id);
+        queries.ready.push_back(id);
         let Some(query) = queries.open.get_mut(&id) else { return };
         query.has_failed |= step == 0 || !query.read(subsystem, u64::from(step));
         let more = if step & 1 == 0 { usize::from(step) } else { usize::MAX };
@@ -113,10 +113,10 @@ impl QueryEngine for Answers {
         self.lock().open.get(&id).expect("a query that goes on").progress()
     }
 
-    fn peek(&self, id: QueryId, most_bytes: usize) -> Vec<u8> {
+    fn peek(&self, id: QueryId, max_bytes: usize) -> Vec<u8> {
         let queries = self.lock();
         let query = queries.open.get(&id).expect("a query that goes on");
-        query.result[..query.ready_bytes.min(most_bytes)].to_vec()
+        query.result[..query.ready_bytes.min(max_bytes)].to_vec()
     }
 
     fn take(&mut self, id: QueryId, bytes: usize) {
@@ -126,15 +126,15 @@ impl QueryEngine for Answers {
         query.result.drain(..bytes);
     }
 
-    fn end(&mut self, id: QueryId) {
-        assert!(self.lock().open.remove(&id).is_some(), "a query is ended once");
+    fn cancel(&mut self, id: QueryId) {
+        assert!(self.lock().open.remove(&id).is_some(), "a query is cancelled once");
     }
 
-    fn recheck(&mut self, id: QueryId) {
-        self.lock().advanced.push_back(id);
+    fn mark_ready(&mut self, id: QueryId) {
+        self.lock().ready.push_back(id);
     }
 
-    fn next_advanced(&mut self) -> Option<QueryId> {
-        self.lock().advanced.pop_front()
+    fn next_ready(&mut self) -> Option<QueryId> {
+        self.lock().ready.pop_front()
     }
 }

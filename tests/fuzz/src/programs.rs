@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use byway_programs::{Execution, Memory, Piece, Program, RangeLimits, Ranges, SlotLimits, Slots};
+use byway_programs::{Execution, Memory, Program, ProgramPart, RangeLimits, Ranges, SlotLimits, Slots};
 use byway_spec::programs::{MemoryRangeDescriptor, ProgramType};
 
 /// Bytes of the memory: a range of 64 bytes lies in the middle of it.
@@ -20,8 +20,8 @@ fn load_in_halves(program_type: ProgramType, bytes: &[u8]) -> Option<Arc<Program
     let size_bytes = u32::try_from(bytes.len()).ok()?;
     let middle = bytes.len() / 2;
     for (offset, bytes) in [(0, &bytes[..middle]), (middle as u32, &bytes[middle..])] {
-        let piece = Piece { index: INDEX, program_type, identifier: None, size_bytes, offset, bytes };
-        slots.load(&piece).ok()?;
+        let part = ProgramPart { index: INDEX, program_type, identifier: None, size_bytes, offset, bytes };
+        slots.load(&part).ok()?;
     }
     slots.activate(INDEX).ok()?;
     slots.program(INDEX).ok()

@@ -110,7 +110,7 @@ pub struct SqlResult<'a> {
     id: u16,
     state: Progress,
     /// Bytes of the result that came.
-    taken_bytes: u64,
+    result_offset_bytes: u64,
     /// The last part, and where in it the next byte is.
     part: Option<Buffer>,
     at: usize,
@@ -133,7 +133,7 @@ impl<'a> SqlResult<'a> {
         let done = queue.execute(RawCommand { entry, data }.into()).map_err(of_query)?;
         let id = QueryAnswer::from_bits(done.dw0()).id();
         let state = Progress::Ready(done.answer.dw1.into());
-        Ok(Self { queue, nsid, id, state, taken_bytes: 0, part: None, at: 0 })
+        Ok(Self { queue, nsid, id, state, result_offset_bytes: 0, part: None, at: 0 })
     }
 
     /// The next bytes of the result, `None` behind the last. Waits for them.
@@ -175,13 +175,14 @@ impl<'a> SqlResult<'a> {
             (ready_bytes as usize).clamp(PART_MIN_BYTES, PART_MAX_BYTES).next_multiple_of(PART_MIN_BYTES);
         let mut entry = self.entry(VendorOpcode::QUERY_RESULTS);
         entry.cdw10 = room_bytes as u32;
-        (entry.cdw12, entry.cdw13) = (self.taken_bytes as u32, (self.taken_bytes >> 32) as u32);
+        (entry.cdw12, entry.cdw13) =
+            (self.result_offset_bytes as u32, (self.result_offset_bytes >> 32) as u32);
         let buffer = self.buffer(room_bytes)?;
         let done = self.execute(entry, RawData::FromDevice(buffer))?;
         let (given_bytes, rest) = (done.dw0() as usize, ResultsAnswer::from_bits(done.answer.dw1));
         let mut part = done.buffer.filter(|part| given_bytes <= part.len()).ok_or_else(too_many)?;
         part.set_len(given_bytes);
-        self.taken_bytes += given_bytes as u64;
+        self.result_offset_bytes += given_bytes as u64;
         (self.part, self.at) = (Some(part), 0);
         self.state = match (rest.more(), rest.ready_bytes()) {
             (false, _) => Progress::Over,

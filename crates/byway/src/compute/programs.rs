@@ -74,7 +74,13 @@ impl Programs {
     pub(super) fn open(device: &Device, nsid: Nsid) -> Result<Self> {
         check_set(device, nsid, Csi::CP, "programs")?;
         let part_bytes = device.capabilities().limits.transfer_bytes.clamp(1, PART_BYTES) as usize;
-        Ok(Self { queue: device.default_queue()?, admin: device.admin_queue()?, last_tag: 0, nsid, part_bytes })
+        Ok(Self {
+            queue: device.default_queue()?,
+            admin: device.admin_queue()?,
+            last_tag: 0,
+            nsid,
+            part_bytes,
+        })
     }
 
     /// The namespace.

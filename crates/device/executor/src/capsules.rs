@@ -158,7 +158,7 @@ fn with<R>(
     if core.fabric.wants_sync() {
         executor.request_sync();
     }
-    core.answer_queries(executor);
+    core.complete_ready(executor);
     core.note_external(executor);
     executor.note_upkeep(core);
     done

@@ -19,6 +19,6 @@ pub use memory::{MEMORY_MAX_BYTES, Memory};
 pub use program::{Execution, Program, Progress};
 pub use range::{MemoryRange, RangeLimits, RangeSets, Ranges};
 pub use refusal::Refusal;
-pub use slots::{Piece, SlotLimits, Slots};
+pub use slots::{ProgramPart, SlotLimits, Slots};
 #[cfg(feature = "wasm")]
 pub use wasm::WASM_MEMORY_MAX_BYTES;

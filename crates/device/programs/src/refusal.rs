@@ -14,8 +14,8 @@ pub enum Refusal {
     /// An access reaches beyond the end of the memory.
     #[error("the access reaches beyond the end of the memory")]
     OutOfRange,
-    /// The size of a memory or a program is 0, or pieces of one program differ in size, type or identifier.
-    #[error("a field is invalid, or differs from that of the first piece of the program")]
+    /// The size of a memory or a program is 0, or parts of one program differ in size, type or identifier.
+    #[error("a field is invalid, or differs from that of the first part of the program")]
     InvalidField,
     /// Source and destination of a copy overlap.
     #[error("source and destination of the copy overlap")]
@@ -50,8 +50,8 @@ pub enum Refusal {
     /// The device runs no programs of this type.
     #[error("the device runs no programs of this type")]
     InvalidProgramType,
-    /// A piece of a program does not begin where the last one ended.
-    #[error("the piece does not begin where the last one ended")]
+    /// A part of a program does not begin where the last one ended.
+    #[error("the part does not begin where the last one ended")]
     OutOfOrder,
     /// The program is unsound.
     #[error("the program is unsound: {0}")]
@@ -114,9 +114,7 @@ impl Refusal {
         match self {
             Self::Misaligned => "address and length must be multiples of 4 bytes",
             Self::OutOfRange => "the access reaches beyond the end of the memory",
-            Self::InvalidField => {
-                "a field is invalid, or differs from that of the first piece of the program"
-            }
+            Self::InvalidField => "a field is invalid, or differs from that of the first part of the program",
             Self::OverlappingCopy => "source and destination of the copy overlap",
             Self::InsufficientResources => "the memory is larger than the device allows",
             Self::InvalidMemoryNamespace => "a range names a namespace that is no memory",
@@ -128,7 +126,7 @@ impl Refusal {
             Self::OverlappingRanges => "two ranges overlap",
             Self::InvalidProgramIndex => "there is no place for a program of this index",
             Self::InvalidProgramType => "the device runs no programs of this type",
-            Self::OutOfOrder => "the piece does not begin where the last one ended",
+            Self::OutOfOrder => "the part does not begin where the last one ended",
             Self::InvalidProgram(_) => "the program is unsound",
             Self::ProgramTooBig => "larger than a program may be",
             Self::TooManyProgramBytes => "all programs together would be larger than they may be",

@@ -1,4 +1,4 @@
-//! Places for programs: loading in pieces, activation, and what may not happen to a program that is in use.
+//! Places for programs: loading in parts, activation, and what may not happen to a program that is in use.
 
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ impl Default for SlotLimits {
     }
 }
 
-/// One command's piece of a program.
+/// One command's part of a program.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece<'a> {
+pub struct ProgramPart<'a> {
     /// Where the program goes.
     pub index: u16,
     /// Its type.
@@ -40,9 +40,9 @@ pub struct Piece<'a> {
     pub identifier: Option<u64>,
     /// Size of the whole program in bytes.
     pub size_bytes: u32,
-    /// Position of this piece in the program.
+    /// Position of this part in the program.
     pub offset: u32,
-    /// The piece.
+    /// The part.
     pub bytes: &'a [u8],
 }
 
@@ -55,7 +55,7 @@ enum Slot {
     Activated(Arc<Program>),
 }
 
-/// A program of which not all pieces have come.
+/// A program of which not all parts have come.
 #[derive(Debug)]
 struct Partial {
     program_type: ProgramType,
@@ -80,19 +80,19 @@ impl Slots {
         Self { limits, slots: built_in.chain(empty).collect() }
     }
 
-    /// Takes a piece of a program. The first one has offset 0, and discards what the place held. The last one has the program verified;
+    /// Takes a part of a program. The first one has offset 0, and discards what the place held. The last one has the program verified;
     /// an unsound one leaves the place empty.
     ///
     /// # Errors
-    /// [`Refusal::NotDownloadable`], [`Refusal::ProgramInUse`], [`Refusal::OutOfOrder`] and others for what the piece says.
-    pub fn load(&mut self, piece: &Piece<'_>) -> Result<(), Refusal> {
-        self.may_change(piece.index)?;
-        if piece.offset == 0 {
-            self.begin(piece)?;
+    /// [`Refusal::NotDownloadable`], [`Refusal::ProgramInUse`], [`Refusal::OutOfOrder`] and others for what the part says.
+    pub fn load(&mut self, part: &ProgramPart<'_>) -> Result<(), Refusal> {
+        self.may_change(part.index)?;
+        if part.offset == 0 {
+            self.begin(part)?;
         }
-        let slot = self.slots.get_mut(usize::from(piece.index)).ok_or(Refusal::InvalidProgramIndex)?;
+        let slot = self.slots.get_mut(usize::from(part.index)).ok_or(Refusal::InvalidProgramIndex)?;
         let Slot::Loading(partial) = slot else { return Err(Refusal::OutOfOrder) };
-        if !partial.take(piece)? {
+        if !partial.take(part)? {
             return Ok(());
         }
         let program = partial.verify();
@@ -186,9 +186,9 @@ impl Slots {
     }
 
     /// Makes room for a program.
-    fn begin(&mut self, piece: &Piece<'_>) -> Result<(), Refusal> {
-        let size_bytes = u64::from(piece.size_bytes);
-        if !Program::is_loadable(piece.program_type) {
+    fn begin(&mut self, part: &ProgramPart<'_>) -> Result<(), Refusal> {
+        let size_bytes = u64::from(part.size_bytes);
+        if !Program::is_loadable(part.program_type) {
             return Err(Refusal::InvalidProgramType);
         }
         if size_bytes == 0 {
@@ -197,12 +197,12 @@ impl Slots {
         if size_bytes > self.limits.program_max_bytes {
             return Err(Refusal::ProgramTooBig);
         }
-        let others = self.slots.iter().enumerate().filter(|(index, _)| *index != usize::from(piece.index));
+        let others = self.slots.iter().enumerate().filter(|(index, _)| *index != usize::from(part.index));
         let others_bytes: u64 = others.map(|(_, slot)| slot.bytes()).sum();
         if others_bytes + size_bytes > self.limits.programs_max_bytes {
             return Err(Refusal::TooManyProgramBytes);
         }
-        *self.slot(piece.index)? = Slot::Loading(Partial::new(piece));
+        *self.slot(part.index)? = Slot::Loading(Partial::new(part));
         Ok(())
     }
 }
@@ -246,24 +246,24 @@ impl Slot {
 }
 
 impl Partial {
-    const fn new(piece: &Piece<'_>) -> Self {
-        let Piece { program_type, identifier, size_bytes, .. } = *piece;
+    const fn new(part: &ProgramPart<'_>) -> Self {
+        let ProgramPart { program_type, identifier, size_bytes, .. } = *part;
         Self { program_type, identifier, size_bytes, bytes: Vec::new() }
     }
 
-    /// Takes the next piece. Gives whether the program is whole.
-    fn take(&mut self, piece: &Piece<'_>) -> Result<bool, Refusal> {
-        let is_same = self.program_type == piece.program_type
-            && self.identifier == piece.identifier
-            && self.size_bytes == piece.size_bytes;
+    /// Takes the next part. Gives whether the program is whole.
+    fn take(&mut self, part: &ProgramPart<'_>) -> Result<bool, Refusal> {
+        let is_same = self.program_type == part.program_type
+            && self.identifier == part.identifier
+            && self.size_bytes == part.size_bytes;
         let size_bytes = self.size_bytes as usize;
-        if !is_same || piece.bytes.len() > size_bytes {
+        if !is_same || part.bytes.len() > size_bytes {
             return Err(Refusal::InvalidField);
         }
-        if piece.offset as usize != self.bytes.len() || self.bytes.len() + piece.bytes.len() > size_bytes {
+        if part.offset as usize != self.bytes.len() || self.bytes.len() + part.bytes.len() > size_bytes {
             return Err(Refusal::OutOfOrder);
         }
-        self.bytes.extend_from_slice(piece.bytes);
+        self.bytes.extend_from_slice(part.bytes);
         Ok(self.bytes.len() == size_bytes)
     }
 
@@ -292,23 +292,23 @@ mod tests {
         })
     }
 
-    fn whole(index: u16, bytes: &[u8]) -> Piece<'_> {
-        piece(index, bytes, bytes.len() as u32, 0)
+    fn whole(index: u16, bytes: &[u8]) -> ProgramPart<'_> {
+        part(index, bytes, bytes.len() as u32, 0)
     }
 
-    const fn piece(index: u16, bytes: &[u8], size_bytes: u32, offset: u32) -> Piece<'_> {
-        Piece { index, program_type: ProgramType::EBPF, identifier: Some(9), size_bytes, offset, bytes }
+    const fn part(index: u16, bytes: &[u8], size_bytes: u32, offset: u32) -> ProgramPart<'_> {
+        ProgramPart { index, program_type: ProgramType::EBPF, identifier: Some(9), size_bytes, offset, bytes }
     }
 
     #[test]
     fn a_program_comes_in_pieces_in_their_order() {
         let mut slots = slots();
-        assert_eq!(slots.load(&piece(FIRST, &SEVEN[8..], 16, 8)), Err(Refusal::OutOfOrder));
-        assert_eq!(slots.load(&piece(FIRST, &SEVEN[..8], 16, 0)), Ok(()));
-        assert_eq!(slots.load(&piece(FIRST, &SEVEN[12..], 16, 12)), Err(Refusal::OutOfOrder));
-        assert_eq!(slots.load(&piece(FIRST, &SEVEN[8..], 24, 8)), Err(Refusal::InvalidField));
+        assert_eq!(slots.load(&part(FIRST, &SEVEN[8..], 16, 8)), Err(Refusal::OutOfOrder));
+        assert_eq!(slots.load(&part(FIRST, &SEVEN[..8], 16, 0)), Ok(()));
+        assert_eq!(slots.load(&part(FIRST, &SEVEN[12..], 16, 12)), Err(Refusal::OutOfOrder));
+        assert_eq!(slots.load(&part(FIRST, &SEVEN[8..], 24, 8)), Err(Refusal::InvalidField));
         assert_eq!(slots.activate(FIRST), Err(Refusal::NoProgram));
-        assert_eq!(slots.load(&piece(FIRST, &SEVEN[8..], 16, 8)), Ok(()));
+        assert_eq!(slots.load(&part(FIRST, &SEVEN[8..], 16, 8)), Ok(()));
         assert_eq!(slots.activate(FIRST), Ok(()));
     }
 
@@ -322,15 +322,15 @@ mod tests {
     #[test]
     fn sizes_and_types_outside_the_limits_are_refused() {
         let mut slots = slots();
-        let builtin = Piece { program_type: ProgramType::BUILT_IN, ..whole(FIRST, &SEVEN) };
+        let builtin = ProgramPart { program_type: ProgramType::BUILT_IN, ..whole(FIRST, &SEVEN) };
         assert_eq!(slots.load(&builtin), Err(Refusal::InvalidProgramType));
         assert_eq!(slots.load(&whole(FIRST + 3, &SEVEN)), Err(Refusal::InvalidProgramIndex));
         assert_eq!(slots.load(&whole(FIRST, &[])), Err(Refusal::InvalidField));
-        assert_eq!(slots.load(&piece(FIRST, &SEVEN, 65, 0)), Err(Refusal::ProgramTooBig));
-        assert_eq!(slots.load(&piece(FIRST, &SEVEN, 64, 0)), Ok(()));
-        assert_eq!(slots.load(&piece(FIRST + 1, &SEVEN, 24, 0)), Err(Refusal::TooManyProgramBytes));
-        assert_eq!(slots.load(&piece(FIRST, &SEVEN, 24, 0)), Ok(()));
-        assert_eq!(slots.load(&piece(FIRST + 1, &SEVEN, 24, 0)), Ok(()));
+        assert_eq!(slots.load(&part(FIRST, &SEVEN, 65, 0)), Err(Refusal::ProgramTooBig));
+        assert_eq!(slots.load(&part(FIRST, &SEVEN, 64, 0)), Ok(()));
+        assert_eq!(slots.load(&part(FIRST + 1, &SEVEN, 24, 0)), Err(Refusal::TooManyProgramBytes));
+        assert_eq!(slots.load(&part(FIRST, &SEVEN, 24, 0)), Ok(()));
+        assert_eq!(slots.load(&part(FIRST + 1, &SEVEN, 24, 0)), Ok(()));
     }
 
     #[test]

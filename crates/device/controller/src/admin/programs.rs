@@ -1,6 +1,6 @@
 //! Load Program, Program Activation Management and Memory Range Set Management (Computational Programs command set).
 
-use byway_programs::Piece;
+use byway_programs::ProgramPart;
 use byway_spec::base::command::NSID_ALL;
 use byway_spec::programs::{
     LoadProgramCdw10, MemoryRangeDescriptor, ProgramActivationCdw10, ProgramListHeader, ProgramType,
@@ -28,7 +28,7 @@ fn programs<'a>(
     }
 }
 
-/// Loads a piece of a program, or unloads one.
+/// Loads a part of a program, or unloads one.
 pub(super) fn load_program(cx: &mut Context<'_, '_>, command: &Command) -> Result<Outcome, CommandError> {
     let cdw10 = LoadProgramCdw10::from_bits(command.cdw10);
     programs(cx, command)?;
@@ -49,7 +49,7 @@ pub(super) fn load_program(cx: &mut Context<'_, '_>, command: &Command) -> Resul
     if !bytes.is_empty() {
         cx.receive(command, &mut bytes)?;
     }
-    let piece = Piece {
+    let part = ProgramPart {
         index: cdw10.pind(),
         program_type: ProgramType(cdw10.ptype()),
         identifier,
@@ -57,7 +57,7 @@ pub(super) fn load_program(cx: &mut Context<'_, '_>, command: &Command) -> Resul
         offset: command.cdw15,
         bytes: &bytes,
     };
-    programs(cx, command)?.slots().load(&piece).map(|()| Outcome::OK).map_err(refused)
+    programs(cx, command)?.slots().load(&part).map(|()| Outcome::OK).map_err(refused)
 }
 
 /// Activates or deactivates a program.

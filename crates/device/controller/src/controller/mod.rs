@@ -249,8 +249,8 @@ impl Controller {
         self.admin.reset();
         self.payloads.clear();
         self.plans.clear();
-        subsystem.end_queries_of(self.id);
-        subsystem.end_programs_of(self.id);
+        subsystem.cancel_queries_of(self.id);
+        subsystem.cancel_programs_of(self.id);
         for place in 0..2 * u32::from(MAX_IO_QUEUES + 1) {
             DoorbellIndex::at(place).into_iter().for_each(|index| doorbells.reset(index));
         }
@@ -277,8 +277,8 @@ impl Controller {
 
     fn shut_down(&mut self, subsystem: &mut Subsystem) {
         // Nothing of this host's is completed behind its shutdown.
-        subsystem.end_queries_of(self.id);
-        subsystem.end_programs_of(self.id);
+        subsystem.cancel_queries_of(self.id);
+        subsystem.cancel_programs_of(self.id);
         let synced = subsystem.shut_down();
         debug!(controller = self.id.0, is_synced = synced.is_ok(), "controller shut down");
         // The shutdown is over either way. CSTS.CFS reports one that could not make everything durable.

@@ -33,15 +33,15 @@ impl Controller {
         }
         match QueryCommand::parse(command)? {
             QueryCommand::Begin(begin) => self.begin_query(subsystem, port, arrived, begin),
-            QueryCommand::Results { id, buffer_bytes, taken_bytes } => {
-                self.give_results(subsystem, port, arrived, (id, taken_bytes), buffer_bytes)
+            QueryCommand::Results { id, buffer_bytes, result_offset_bytes } => {
+                self.give_results(subsystem, port, arrived, (id, result_offset_bytes), buffer_bytes)
             }
             QueryCommand::Wait(id) => {
                 subsystem.queries()?.wait(self.id, nsid, id)?;
                 Ok(wait_for(id))
             }
             QueryCommand::End(id) => {
-                subsystem.queries()?.end_of(self.id, nsid, id)?;
+                subsystem.queries()?.cancel_of(self.id, nsid, id)?;
                 self.plans.forget_query(id);
                 Ok(Outcome::OK)
             }
@@ -64,7 +64,7 @@ impl Controller {
             format: begin.format,
             has_header: begin.has_header,
             explains: begin.explains,
-            is_taken_whole: false,
+            buffers_whole_result: false,
         };
         let id = subsystem.queries()?.begin(self.id, arrived.command.nsid, request)?;
         Ok(wait_for(id))
@@ -95,12 +95,12 @@ impl Controller {
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
         arrived: &Arrived<'_>,
-        (id, taken_bytes): (QueryId, u64),
+        (id, result_offset_bytes): (QueryId, u64),
         buffer_bytes: u32,
     ) -> Result<Outcome, CommandError> {
         let nsid = arrived.command.nsid;
-        let most_bytes = (buffer_bytes as usize).min(MAX_TRANSFER_BYTES);
-        let part = subsystem.queries()?.part(self.id, nsid, (id, taken_bytes), most_bytes)?;
+        let max_bytes = (buffer_bytes as usize).min(MAX_TRANSFER_BYTES);
+        let part = subsystem.queries()?.part(self.id, nsid, (id, result_offset_bytes), max_bytes)?;
         let target = (arrived.qid, nsid, Access::Read);
         self.with_namespace(subsystem, port, target, None, |_, execution| {
             execution.send(arrived.command, buffer_bytes.into(), &part.bytes)
@@ -148,7 +148,7 @@ impl Controller {
             format: QueryFormat::CSV,
             has_header: false,
             explains: false,
-            is_taken_whole: true,
+            buffers_whole_result: true,
         };
         subsystem.queries()?.begin(self.id, nsid, request)
     }
@@ -162,8 +162,8 @@ impl Controller {
         fields: &PlanFields,
     ) -> Result<Outcome, CommandError> {
         let id = self.plans.query_of(fields.plan, arrived.command.nsid)?;
-        let place = (id, u64::from(fields.offset));
-        let given = self.give_results(subsystem, port, arrived, place, fields.part_bytes)?;
+        let position = (id, u64::from(fields.offset));
+        let given = self.give_results(subsystem, port, arrived, position, fields.part_bytes)?;
         let Outcome::Done { dw0, dw1 } = given else { return Ok(given) };
         let rest = ResultsAnswer::from_bits(dw1);
         if !rest.more() {

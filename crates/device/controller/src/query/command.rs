@@ -13,8 +13,8 @@ use crate::namespace::kv::key;
 pub(crate) enum QueryCommand {
     /// Begins a query.
     Begin(Begin),
-    /// Gives the bytes of its result from `taken_bytes` on, at most `buffer_bytes`.
-    Results { id: QueryId, buffer_bytes: u32, taken_bytes: u64 },
+    /// Gives the bytes of its result from `result_offset_bytes` on, at most `buffer_bytes`.
+    Results { id: QueryId, buffer_bytes: u32, result_offset_bytes: u64 },
     /// Waits for more of its result.
     Wait(QueryId),
     /// Ends it.
@@ -72,7 +72,7 @@ impl QueryCommand {
             VendorOpcode::QUERY_RESULTS => Ok(Self::Results {
                 id,
                 buffer_bytes: command.cdw10,
-                taken_bytes: u64::from(command.cdw12) | u64::from(command.cdw13) << 32,
+                result_offset_bytes: u64::from(command.cdw12) | u64::from(command.cdw13) << 32,
             }),
             VendorOpcode::QUERY_WAIT => Ok(Self::Wait(id)),
             VendorOpcode::QUERY_END => Ok(Self::End(id)),

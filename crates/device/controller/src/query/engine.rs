@@ -3,7 +3,7 @@
 //! **What an implementer must do.** Begin a query without waiting for it, give its result in pieces, and note each time that a query
 //! which was waited for has more of it or has ended. A failure is a status with a sentence for the host.
 //!
-//! **What it may rely on.** One thread at a time calls it. No identifier is used after [`QueryEngine::end`].
+//! **What it may rely on.** One thread at a time calls it. No identifier is used after [`QueryEngine::cancel`].
 
 use std::fmt;
 
@@ -30,8 +30,8 @@ pub struct QueryRequest {
     pub has_header: bool,
     /// The result says what the query would read and move, instead of its rows.
     pub explains: bool,
-    /// Nothing of the result is taken before the query has ended.
-    pub is_taken_whole: bool,
+    /// The engine keeps all of the result until the query has ended: nothing of it is taken before.
+    pub buffers_whole_result: bool,
 }
 
 /// Limits of an engine.
@@ -88,20 +88,20 @@ pub trait QueryEngine: Send + Sync {
     /// How far a query is.
     fn progress(&self, id: QueryId) -> QueryProgress;
 
-    /// The next bytes of a result that are there, at most `most_bytes`. They stay until they are [taken](Self::take).
-    fn peek(&self, id: QueryId, most_bytes: usize) -> Vec<u8>;
+    /// The next bytes of a result that are there, at most `max_bytes`. They stay until they are [taken](Self::take).
+    fn peek(&self, id: QueryId, max_bytes: usize) -> Vec<u8>;
 
     /// Takes `bytes` of a result, which were peeked at.
     fn take(&mut self, id: QueryId, bytes: usize);
 
-    /// Ends a query, whatever it is at, and forgets it.
-    fn end(&mut self, id: QueryId);
+    /// Cancels a query, whatever it is at, and forgets it.
+    fn cancel(&mut self, id: QueryId);
 
-    /// Has [`next_advanced`](Self::next_advanced) name a query, whether or not it got on.
-    fn recheck(&mut self, id: QueryId);
+    /// Has [`next_ready`](Self::next_ready) name a query, whether or not it has more of its result.
+    fn mark_ready(&mut self, id: QueryId);
 
-    /// The next query that got on since it was last named here. It may have ended meanwhile.
-    fn next_advanced(&mut self) -> Option<QueryId>;
+    /// The next query that has more of its result than when it was last named here, or has ended. It may have been cancelled meanwhile.
+    fn next_ready(&mut self) -> Option<QueryId>;
 }
 
 impl fmt::Debug for dyn QueryEngine {

@@ -14,7 +14,7 @@ pub(crate) struct QueryTable {
     engine: Box<dyn QueryEngine>,
     queries: BTreeMap<QueryId, Entry>,
     last: u16,
-    /// Failures of queries that were ended, for the commands that wait for them.
+    /// Failures of queries that were cancelled, for the commands that wait for them.
     failed: Vec<Answered>,
 }
 
@@ -22,11 +22,12 @@ pub(crate) struct QueryTable {
 struct Entry {
     owner: ControllerId,
     nsid: u32,
-    taken_bytes: u64,
+    /// Bytes of the result that its host has.
+    result_offset_bytes: u64,
     /// A command waits for it.
     is_awaited: bool,
-    /// Its result is taken once it is whole.
-    is_taken_whole: bool,
+    /// The engine keeps all of its result until it has ended.
+    buffers_whole_result: bool,
 }
 
 /// A query that a command waited for, and that has an answer now.
@@ -70,15 +71,18 @@ impl QueryTable {
         request: QueryRequest,
     ) -> Result<QueryId, CommandError> {
         self.check_room()?;
-        // A command may still wait for the failure of a query that was ended.
+        // A command may still wait for the failure of a query that was cancelled.
         let is_failed = |id: &QueryId| self.failed.iter().any(|failed| failed.id == *id);
         let is_free = |id: &QueryId| !self.queries.contains_key(id) && !is_failed(id);
         let ids = (1..=u16::MAX).map(|step| QueryId(self.last.wrapping_add(step)));
         let id = ids.into_iter().find(is_free).ok_or(TOO_MANY)?;
         self.last = id.0;
-        let is_taken_whole = request.is_taken_whole;
+        let buffers_whole_result = request.buffers_whole_result;
         self.engine.begin(id, request)?;
-        self.queries.insert(id, Entry { owner, nsid, taken_bytes: 0, is_awaited: true, is_taken_whole });
+        self.queries.insert(
+            id,
+            Entry { owner, nsid, result_offset_bytes: 0, is_awaited: true, buffers_whole_result },
+        );
         Ok(id)
     }
 
@@ -92,7 +96,7 @@ impl QueryTable {
             ));
         }
         entry.is_awaited = true;
-        self.engine.recheck(id);
+        self.engine.mark_ready(id);
         Ok(())
     }
 
@@ -102,12 +106,12 @@ impl QueryTable {
         let progress = self.engine.progress(id);
         let has_ended = match progress.state {
             QueryState::Running => return None,
-            QueryState::Streaming if entry.is_taken_whole => return None,
+            QueryState::Streaming if entry.buffers_whole_result => return None,
             QueryState::Streaming => false,
             QueryState::Ended => true,
             QueryState::Failed(failure) => {
                 let owner = entry.owner;
-                self.end(id);
+                self.cancel(id);
                 return Some(Answered { owner, id, answer: Err(failure) });
             }
         };
@@ -124,7 +128,7 @@ impl QueryTable {
         if let Some(failed) = self.failed.pop() {
             return Some(failed);
         }
-        while let Some(id) = self.engine.next_advanced() {
+        while let Some(id) = self.engine.next_ready() {
             if let Some(answered) = self.answer(id) {
                 return Some(answered);
             }
@@ -132,21 +136,21 @@ impl QueryTable {
         None
     }
 
-    /// The part of a result behind the `taken_bytes` that were taken, at most `most_bytes`.
+    /// The part of a result behind `result_offset_bytes` that its host has, at most `max_bytes`.
     pub fn part(
         &mut self,
         owner: ControllerId,
         nsid: u32,
-        (id, taken_bytes): (QueryId, u64),
-        most_bytes: usize,
+        (id, result_offset_bytes): (QueryId, u64),
+        max_bytes: usize,
     ) -> Result<Part, CommandError> {
         let entry = self.entry(owner, nsid, id)?;
-        if entry.taken_bytes != taken_bytes {
+        if entry.result_offset_bytes != result_offset_bytes {
             return Err(NOT_THERE);
         }
         // Asked first: what comes meanwhile is of a query that has not ended.
         let progress = self.engine.progress(id);
-        let bytes = self.engine.peek(id, most_bytes.min(progress.ready_bytes as usize));
+        let bytes = self.engine.peek(id, max_bytes.min(progress.ready_bytes as usize));
         let ready_bytes = progress.ready_bytes - bytes.len() as u64;
         Ok(Part { bytes, rest: Answer { ready_bytes, has_ended: progress.state == QueryState::Ended } })
     }
@@ -155,29 +159,29 @@ impl QueryTable {
     pub fn take(&mut self, id: QueryId, part: &Part) {
         self.engine.take(id, part.bytes.len());
         match self.queries.get_mut(&id) {
-            Some(_) if part.is_last() => self.end(id),
-            Some(entry) => entry.taken_bytes += part.bytes.len() as u64,
+            Some(_) if part.is_last() => self.cancel(id),
+            Some(entry) => entry.result_offset_bytes += part.bytes.len() as u64,
             None => {}
         }
     }
 
-    /// Ends a query as its host asks.
-    pub fn end_of(&mut self, owner: ControllerId, nsid: u32, id: QueryId) -> Result<(), CommandError> {
+    /// Cancels a query as its host asks.
+    pub fn cancel_of(&mut self, owner: ControllerId, nsid: u32, id: QueryId) -> Result<(), CommandError> {
         if self.entry(owner, nsid, id)?.is_awaited {
             return Err(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "a command waits for the query"));
         }
-        self.end(id);
+        self.cancel(id);
         Ok(())
     }
 
-    /// Ends a query.
-    pub fn end(&mut self, id: QueryId) {
+    /// Cancels a query.
+    pub fn cancel(&mut self, id: QueryId) {
         if self.queries.remove(&id).is_some() {
-            self.engine.end(id);
+            self.engine.cancel(id);
         }
     }
 
-    /// Ends the queries of namespace `nsid`, or all for `None`: what they read is erased. Commands that wait for them fail.
+    /// Fails the queries of namespace `nsid`, or all for `None`: what they read is erased. Commands that wait for them fail.
     pub fn fail_all_in(&mut self, nsid: Option<u32>) {
         let is_in = |entry: &Entry| nsid.is_none_or(|nsid| nsid == entry.nsid);
         let its: Vec<(QueryId, ControllerId, bool)> = (self.queries.iter())
@@ -189,9 +193,9 @@ impl QueryTable {
                 let text = "the namespace was erased while the query read it".to_owned();
                 let failure = QueryFailure { status: Status::QUERY_OBJECT_CHANGED, text };
                 self.failed.push(Answered { owner, id, answer: Err(failure) });
-                self.engine.recheck(id);
+                self.engine.mark_ready(id);
             }
-            self.end(id);
+            self.cancel(id);
         }
     }
 
@@ -201,11 +205,11 @@ impl QueryTable {
         if self.queries.len() < most { Ok(()) } else { Err(TOO_MANY) }
     }
 
-    /// Ends the queries of a controller.
-    pub fn end_all_of(&mut self, owner: ControllerId) {
+    /// Cancels the queries of a controller.
+    pub fn cancel_all_of(&mut self, owner: ControllerId) {
         let its: Vec<QueryId> =
             self.queries.iter().filter(|(_, entry)| entry.owner == owner).map(|(id, _)| *id).collect();
-        its.into_iter().for_each(|id| self.end(id));
+        its.into_iter().for_each(|id| self.cancel(id));
     }
 
     fn entry(&mut self, owner: ControllerId, nsid: u32, id: QueryId) -> Result<&mut Entry, CommandError> {

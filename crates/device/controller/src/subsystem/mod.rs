@@ -380,8 +380,8 @@ impl Subsystem {
     pub(crate) fn remove_controller(&mut self, id: ControllerId) {
         self.stalls.forget_controller(id);
         self.forget_host(id);
-        self.end_queries_of(id);
-        self.end_programs_of(id);
+        self.cancel_queries_of(id);
+        self.cancel_programs_of(id);
         self.place(id, None);
         self.leaving.insert(id);
         self.see_off(id);

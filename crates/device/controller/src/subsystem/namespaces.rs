@@ -101,8 +101,8 @@ impl Subsystem {
             self.keep_namespace(record, attached);
             return Err(deletion_error(error));
         }
-        self.end_queries_in(Some(nsid));
-        self.end_programs_in(nsid);
+        self.fail_queries_in(Some(nsid));
+        self.fail_programs_in(nsid);
         info!(nsid, "namespace deleted");
         self.stalls.forget_namespace(nsid);
         self.changes.note(nsid, |id| attached.contains(id));
@@ -129,8 +129,8 @@ impl Subsystem {
         if erase {
             self.erase_namespace(nsid)?;
         }
-        self.end_queries_in(Some(nsid));
-        self.end_programs_in(nsid);
+        self.fail_queries_in(Some(nsid));
+        self.fail_programs_in(nsid);
         info!(nsid, format = index, erase, "namespace formatted");
         self.note_change(nsid);
         Ok(())

@@ -55,26 +55,26 @@ impl Subsystem {
         self.programs.next_done()
     }
 
-    /// Ends the program that a command waits for.
+    /// Cancels a program.
     pub(super) fn cancel_program(&mut self, id: RunId) {
         self.programs.cancel(id);
     }
 
-    /// Ends the programs of a controller.
-    pub(crate) fn end_programs_of(&mut self, owner: ControllerId) {
+    /// Cancels the programs of a controller.
+    pub(crate) fn cancel_programs_of(&mut self, owner: ControllerId) {
         self.programs.cancel_all_of(owner);
     }
 
-    /// Ends the programs of a namespace that is deleted or formatted, and those that see a range of it.
-    pub(super) fn end_programs_in(&mut self, nsid: u32) {
+    /// Fails the programs of a namespace that is deleted or formatted, and those that see a range of it.
+    pub(super) fn fail_programs_in(&mut self, nsid: u32) {
         self.programs.fail_each(|run| match run.nsid == nsid {
             true => Some(PROGRAMS_GONE),
             false => run.ranges.namespaces().any(|other| other == nsid).then_some(MEMORY_GONE),
         });
     }
 
-    /// Ends all programs: a sanitize operation begins.
-    pub(super) fn end_all_programs(&mut self) {
+    /// Fails all programs: a sanitize operation begins.
+    pub(super) fn fail_all_programs(&mut self) {
         self.programs.fail_each(|_| Some(IN_PROGRESS));
     }
 

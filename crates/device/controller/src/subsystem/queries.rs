@@ -31,19 +31,19 @@ impl Subsystem {
         self.queries.as_deref_mut().ok_or(NO_ENGINE)
     }
 
-    /// Ends the queries of a controller.
-    pub(crate) fn end_queries_of(&mut self, owner: ControllerId) {
-        self.queries.iter_mut().for_each(|queries| queries.end_all_of(owner));
+    /// Cancels the queries of a controller.
+    pub(crate) fn cancel_queries_of(&mut self, owner: ControllerId) {
+        self.queries.iter_mut().for_each(|queries| queries.cancel_all_of(owner));
     }
 
-    /// Ends the queries of a namespace that is erased, or of all for `None`.
-    pub(super) fn end_queries_in(&mut self, nsid: Option<u32>) {
+    /// Fails the queries of a namespace that is erased, or of all for `None`.
+    pub(super) fn fail_queries_in(&mut self, nsid: Option<u32>) {
         self.queries.iter_mut().for_each(|queries| queries.fail_all_in(nsid));
     }
 
-    /// Ends the query that a command waits for.
+    /// Cancels a query.
     pub(super) fn cancel_query(&mut self, id: QueryId) {
-        self.queries.iter_mut().for_each(|queries| queries.end(id));
+        self.queries.iter_mut().for_each(|queries| queries.cancel(id));
     }
 
     /// The next command that waited for a query and has its answer.

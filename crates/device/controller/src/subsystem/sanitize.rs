@@ -39,8 +39,8 @@ impl Subsystem {
         self.flash.set_sanitize(begun).map_err(write_error)?;
         self.flash.order_always(SyncPoint::SanitizeBegun).map_err(write_error)?;
         self.stop_serving();
-        self.end_queries_in(None);
-        self.end_all_programs();
+        self.fail_queries_in(None);
+        self.fail_all_programs();
         info!(passes = passes_of(begun), "sanitize begun");
         self.sanitizing = Some(Progress::default());
         Ok(())

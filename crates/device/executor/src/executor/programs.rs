@@ -57,7 +57,7 @@ impl Executor {
         while !stops() {
             match self.advance_programs() {
                 ProgramsProgress::Running => {}
-                ProgramsProgress::Ended => self.complete_answered(),
+                ProgramsProgress::Ended => self.complete_ready_commands(),
                 ProgramsProgress::Idle => return,
             }
             self.give_way();

@@ -11,27 +11,27 @@ use crate::queries::{PoolEngine, QueryOptions, QueryPool, QueryRunner};
 /// What threads know of queries without the run lock.
 #[derive(Debug, Default)]
 pub(super) struct Queries {
-    /// A query got on since the last look.
-    have_advanced: AtomicBool,
+    /// A command that waits may have its answer.
+    have_ready: AtomicBool,
 }
 
 impl Queries {
     #[inline]
-    fn take_advanced(&self) -> bool {
+    fn take_ready(&self) -> bool {
         // Most devices have no query: a load, then.
-        self.have_advanced.load(SeqCst) && self.have_advanced.swap(false, SeqCst)
+        self.have_ready.load(SeqCst) && self.have_ready.swap(false, SeqCst)
     }
 }
 
 impl Core {
-    /// Completes commands that wait for queries which got on. Whether there were such queries.
+    /// Completes commands whose queries and programs have their answers. Whether there may have been some.
     #[inline]
-    pub(crate) fn answer_queries(&mut self, executor: &Executor) -> bool {
-        let have_advanced = executor.queries.take_advanced();
-        if have_advanced && self.complete_external(executor).in_capsules > 0 {
+    pub(crate) fn complete_ready(&mut self, executor: &Executor) -> bool {
+        let have_ready = executor.queries.take_ready();
+        if have_ready && self.complete_external(executor).in_capsules > 0 {
             executor.notify_fabric();
         }
-        have_advanced
+        have_ready
     }
 }
 
@@ -51,15 +51,15 @@ impl Executor {
         Ok(pool)
     }
 
-    /// A query got on, or a program ended: has the holder of the run lock answer the command that waits for it.
-    pub(crate) fn complete_answered(&self) {
-        self.note_queries_advanced();
+    /// Has the holder of the run lock complete commands whose queries and programs have their answers.
+    pub(crate) fn complete_ready_commands(&self) {
+        self.note_ready_commands();
         self.core.run_or_set_pending(|| {}, |core, _| core.run_now(self));
         self.notify_front();
     }
 
     /// The holder of the run lock is to look for answers before it releases the lock.
-    pub(crate) fn note_queries_advanced(&self) {
-        self.queries.have_advanced.store(true, SeqCst);
+    pub(crate) fn note_ready_commands(&self) {
+        self.queries.have_ready.store(true, SeqCst);
     }
 }

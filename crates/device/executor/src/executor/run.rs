@@ -50,10 +50,10 @@ impl Core {
     /// Runs the controller at modelled time `now_ps` until it has nothing left to do.
     #[inline]
     pub(super) fn run(&mut self, executor: &Executor, mut rung: Option<DoorbellIndex>, now_ps: u64) {
-        self.answer_queries(executor);
+        self.complete_ready(executor);
         let next = loop {
             let next = self.run_until_waiting(executor, rung.take(), now_ps);
-            if !self.answer_queries(executor) {
+            if !self.complete_ready(executor) {
                 break next;
             }
         };

@@ -26,24 +26,24 @@ impl QueryEngine for PoolEngine {
         self.0.job(id).map_or_else(stopped, |job| job.progress())
     }
 
-    fn peek(&self, id: QueryId, most_bytes: usize) -> Vec<u8> {
-        self.0.job(id).map_or_else(Vec::new, |job| job.peek(most_bytes))
+    fn peek(&self, id: QueryId, max_bytes: usize) -> Vec<u8> {
+        self.0.job(id).map_or_else(Vec::new, |job| job.peek(max_bytes))
     }
 
     fn take(&mut self, id: QueryId, bytes: usize) {
         self.0.job(id).iter().for_each(|job| job.take(bytes));
     }
 
-    fn end(&mut self, id: QueryId) {
-        self.0.end(id);
+    fn cancel(&mut self, id: QueryId) {
+        self.0.cancel(id);
     }
 
-    fn recheck(&mut self, id: QueryId) {
-        self.0.recheck(id);
+    fn mark_ready(&mut self, id: QueryId) {
+        self.0.mark_ready(id);
     }
 
-    fn next_advanced(&mut self) -> Option<QueryId> {
-        self.0.next_advanced()
+    fn next_ready(&mut self) -> Option<QueryId> {
+        self.0.next_ready()
     }
 }
 

@@ -23,7 +23,7 @@ const HOST_WAITS_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Job {
     pub id: QueryId,
-    is_taken_whole: bool,
+    buffers_whole_result: bool,
     pub cancelled: Arc<AtomicBool>,
     state: Mutex<State>,
     taken: Condvar,
@@ -34,7 +34,7 @@ struct State {
     /// Until a thread has begun it.
     request: Option<QueryRequest>,
     result: ResultBytes,
-    end: Option<Result<(), QueryFailure>>,
+    outcome: Option<Result<(), QueryFailure>>,
     /// The host took nothing of the result for too long.
     is_given_up: bool,
 }
@@ -44,24 +44,18 @@ fn given_up() -> QueryFailure {
     QueryFailure { status: Status::QUERY_LIMIT_EXCEEDED, text }
 }
 
-/// Whether a host should hear of a query.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub(super) enum News {
-    /// It has an answer that it did not have before.
-    Some,
-    /// Nothing that is worth an answer.
-    None,
-}
-
 impl Job {
     pub fn new(id: QueryId, request: QueryRequest) -> Self {
-        let is_taken_whole = request.is_taken_whole;
-        let state =
-            State { request: Some(request), result: ResultBytes::default(), end: None, is_given_up: false };
+        let buffers_whole_result = request.buffers_whole_result;
+        let state = State {
+            request: Some(request),
+            result: ResultBytes::default(),
+            outcome: None,
+            is_given_up: false,
+        };
         Self {
             id,
-            is_taken_whole,
+            buffers_whole_result,
             cancelled: Arc::default(),
             state: Mutex::new(state),
             taken: Condvar::new(),
@@ -73,20 +67,21 @@ impl Job {
         self.state.lock().request.take()
     }
 
-    /// Adds bytes to the result.
-    pub fn add(&self, bytes: &[u8]) -> News {
+    /// Adds bytes to the result. Whether the query has an answer with them that it had not before.
+    #[must_use]
+    pub fn add(&self, bytes: &[u8]) -> bool {
         let mut state = self.state.lock();
         let was = state.result.len();
         state.result.add(bytes);
         let crosses = was < STREAM_BYTES && state.result.len() >= STREAM_BYTES;
-        if crosses && !self.is_taken_whole { News::Some } else { News::None }
+        crosses && !self.buffers_whole_result
     }
 
     /// Waits until the host has taken enough of the result. False once the query is cancelled, which it is too where the host takes
     /// nothing for [`HOST_WAITS_MAX`].
     pub fn wait_for_host(&self) -> bool {
         let mut state = self.state.lock();
-        while !self.is_taken_whole && state.result.len() >= AHEAD_BYTES && !self.is_cancelled() {
+        while !self.buffers_whole_result && state.result.len() >= AHEAD_BYTES && !self.is_cancelled() {
             let ready_bytes = state.result.len();
             let waited = self.taken.wait_for(&mut state, HOST_WAITS_MAX);
             if waited.timed_out() && state.result.len() == ready_bytes {
@@ -98,9 +93,9 @@ impl Job {
     }
 
     /// Notes how the query ended.
-    pub fn finish(&self, end: Result<(), QueryFailure>) {
+    pub fn complete(&self, outcome: Result<(), QueryFailure>) {
         let mut state = self.state.lock();
-        state.end = Some(if state.is_given_up { Err(given_up()) } else { end });
+        state.outcome = Some(if state.is_given_up { Err(given_up()) } else { outcome });
     }
 
     /// Cancels it.
@@ -120,7 +115,7 @@ impl Job {
     pub fn progress(&self) -> QueryProgress {
         let state = self.state.lock();
         let ready_bytes = state.result.len() as u64;
-        let state = match &state.end {
+        let state = match &state.outcome {
             None if ready_bytes >= STREAM_BYTES as u64 => QueryState::Streaming,
             None => QueryState::Running,
             Some(Ok(())) => QueryState::Ended,
@@ -130,8 +125,8 @@ impl Job {
     }
 
     /// A copy of the next bytes of the result.
-    pub fn peek(&self, most_bytes: usize) -> Vec<u8> {
-        self.state.lock().result.peek(most_bytes)
+    pub fn peek(&self, max_bytes: usize) -> Vec<u8> {
+        self.state.lock().result.peek(max_bytes)
     }
 
     /// Takes bytes of the result.

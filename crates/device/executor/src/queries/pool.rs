@@ -12,7 +12,7 @@ use byway_spec::Status;
 use byway_sys::OwnerProcess;
 use parking_lot::{Condvar, Mutex};
 
-use super::job::{Job, News};
+use super::job::Job;
 use super::object;
 use super::runner::{ObjectReadError, QueryOptions, QueryRunner, QueryTask, ResultSink};
 use crate::executor::Executor;
@@ -41,8 +41,8 @@ struct Shared {
     options: QueryOptions,
     work: Mutex<Work>,
     has_work: Condvar,
-    /// Queries that got on since the controller looked.
-    advanced: Mutex<VecDeque<QueryId>>,
+    /// Queries that have more of their results, or have ended, since the controller looked.
+    ready: Mutex<VecDeque<QueryId>>,
 }
 
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl QueryPool {
             options,
             work: Mutex::default(),
             has_work: Condvar::new(),
-            advanced: Mutex::default(),
+            ready: Mutex::default(),
         };
         Self { owner: OwnerProcess::current(), shared: Arc::new(shared), threads: Mutex::default() }
     }
@@ -110,7 +110,7 @@ impl QueryPool {
     }
 
     /// Cancels a query and forgets it.
-    pub(super) fn end(&self, id: QueryId) {
+    pub(super) fn cancel(&self, id: QueryId) {
         let mut work = self.shared.work.lock();
         let Some(job) = work.jobs.remove(&id) else { return };
         work.waiting.retain(|waiting| waiting.id != id);
@@ -119,13 +119,13 @@ impl QueryPool {
     }
 
     /// Names a query to the holder of the run lock, which calls this.
-    pub(super) fn recheck(&self, id: QueryId) {
-        self.shared.advanced.lock().push_back(id);
-        self.shared.executor.upgrade().iter().for_each(|executor| executor.note_queries_advanced());
+    pub(super) fn mark_ready(&self, id: QueryId) {
+        self.shared.ready.lock().push_back(id);
+        self.shared.executor.upgrade().iter().for_each(|executor| executor.note_ready_commands());
     }
 
-    pub(super) fn next_advanced(&self) -> Option<QueryId> {
-        self.shared.advanced.lock().pop_front()
+    pub(super) fn next_ready(&self) -> Option<QueryId> {
+        self.shared.ready.lock().pop_front()
     }
 
     /// Cancels every query and waits for the threads. A forked child has none.
@@ -177,9 +177,9 @@ impl Shared {
 
     fn execute(&self, job: &Arc<Job>) {
         let Some(request) = job.take_request() else { return };
-        let end = catch_unwind(AssertUnwindSafe(|| self.run(job, request)));
-        job.finish(end.unwrap_or_else(|_| Err(panicked())));
-        self.note(job.id);
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.run(job, request)));
+        job.complete(outcome.unwrap_or_else(|_| Err(panicked())));
+        self.notify_ready(job.id);
     }
 
     fn run(&self, job: &Job, request: QueryRequest) -> Result<(), QueryFailure> {
@@ -191,18 +191,18 @@ impl Shared {
             format: request.format,
             has_header: request.has_header,
             explains: request.explains,
-            result_max_bytes: request.is_taken_whole.then_some(WHOLE_MAX_BYTES),
+            result_max_bytes: request.buffers_whole_result.then_some(WHOLE_MAX_BYTES),
             cancelled: &job.cancelled,
             result: &sink,
         };
         self.runner.run(&task)
     }
 
-    /// Has the controller look at a query that got on.
-    fn note(&self, id: QueryId) {
-        self.advanced.lock().push_back(id);
+    /// Has the controller look at a query that has more of its result, or has ended.
+    fn notify_ready(&self, id: QueryId) {
+        self.ready.lock().push_back(id);
         if let Some(executor) = self.executor.upgrade() {
-            executor.complete_answered();
+            executor.complete_ready_commands();
         }
     }
 }
@@ -215,8 +215,8 @@ struct Sink<'a> {
 
 impl ResultSink for Sink<'_> {
     fn put(&self, bytes: &[u8]) -> bool {
-        if self.job.add(bytes) == News::Some {
-            self.shared.note(self.job.id);
+        if self.job.add(bytes) {
+            self.shared.notify_ready(self.job.id);
         }
         self.job.wait_for_host()
     }

@@ -22,10 +22,10 @@ impl ResultBytes {
         self.bytes.extend_from_slice(more);
     }
 
-    /// A copy of the first bytes, at most `most_bytes`.
-    pub fn peek(&self, most_bytes: usize) -> Vec<u8> {
+    /// A copy of the first bytes, at most `max_bytes`.
+    pub fn peek(&self, max_bytes: usize) -> Vec<u8> {
         let there = &self.bytes[self.taken..];
-        there[..most_bytes.min(there.len())].to_vec()
+        there[..max_bytes.min(there.len())].to_vec()
     }
 
     /// Takes the first `bytes`, or all.

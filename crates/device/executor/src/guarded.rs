@@ -244,3 +244,31 @@ impl Drop for Poisoner<'_> {
         error!("device failed: a thread panicked under its run lock");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Acquire for u32 {}
+
+    #[test]
+    fn threads_that_wait_for_the_lock_are_counted_until_they_have_it() {
+        const THREADS: u32 = 3;
+        let guarded = Guarded::new(0);
+        std::thread::scope(|scope| {
+            let hold = |_: &mut u32| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| guarded.run(|value| *value += 1, |_| ()));
+                }
+                while guarded.waiting.load(Relaxed) < THREADS {
+                    assert!(!guarded.has_failed());
+                    std::thread::yield_now();
+                }
+                assert!(guarded.is_wanted());
+            };
+            guarded.run(hold, |_| ());
+        });
+        assert!(!guarded.is_wanted());
+        assert_eq!(guarded.run(|value| *value, |_| ()), Some(THREADS));
+    }
+}

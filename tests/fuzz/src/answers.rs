@@ -72,11 +72,11 @@ impl Query {
         match &self.object {
             QueryObject::Value { nsid, key, len_bytes } => {
                 let mut into = vec![0; len((*len_bytes).into())];
-                subsystem.read_value_of(*nsid, key, at, &mut into).is_ok()
+                subsystem.read_value_of(*nsid, key, at, &mut into, &mut 0).is_ok()
             }
             QueryObject::Blocks(blocks) => {
                 let mut into = vec![0; len(blocks.len_bytes())];
-                blocks.read(at, &mut into) || subsystem.read_blocks_of(blocks, at, &mut into).is_ok()
+                blocks.read(at, &mut into) || subsystem.read_blocks_of(blocks, at, &mut into, &mut 0).is_ok()
             }
             _ => true,
         }
@@ -90,7 +90,7 @@ impl Query {
             0 => QueryState::Running,
             _ => QueryState::Streaming,
         };
-        QueryProgress { ready_bytes: self.ready_bytes as u64, state }
+        QueryProgress { ready_bytes: self.ready_bytes as u64, state, at_ps: 0 }
     }
 }
 

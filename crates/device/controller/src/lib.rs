@@ -68,7 +68,7 @@ pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
 pub use program_runs::{ProgramRunner, ProgramsProgress, RunId};
 pub use query::{
     BlockObjectReader, QueryEngine, QueryFailure, QueryId, QueryLimits, QueryObject, QueryProgress,
-    QueryRequest, QueryState, RangeWatch, ValuePlace,
+    QueryRequest, QueryState, RangeWatch, ValueVersion,
 };
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
 pub use reservation::{Access, Host, PERSISTENT_REGISTRANTS};

@@ -94,4 +94,6 @@ pub struct Done {
     pub result: Result<[u32; 2], CommandError>,
     /// What its error was, in words of its own.
     pub text: Option<String>,
+    /// Modelled time at which it ended, in picoseconds: its completion comes no earlier. 0 where its work takes no modelled time.
+    pub at_ps: u64,
 }

@@ -1,11 +1,12 @@
 //! Threads of a device.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use byway_sys::{OwnerProcess, Spin};
+use parking_lot::Mutex;
 
 use crate::executor::Executor;
 use crate::programs::ProgramThread;
@@ -22,25 +23,24 @@ const POLLS: u32 = 64;
 pub(crate) struct DeviceThreads {
     _threads: Vec<DeviceThread>,
     programs: Arc<ProgramThread>,
-    queries: OnceLock<Arc<QueryPool>>,
+    queries: Mutex<Vec<Arc<QueryPool>>>,
 }
 
 impl DeviceThreads {
     pub fn new(threads: Vec<DeviceThread>, programs: Arc<ProgramThread>) -> Self {
-        Self { _threads: threads, programs, queries: OnceLock::new() }
+        Self { _threads: threads, programs, queries: Mutex::default() }
     }
 
-    /// Keeps the threads that execute queries; the first that come.
+    /// Keeps the threads that execute queries, to stop them with the device.
     pub fn keep(&self, queries: Arc<QueryPool>) {
-        // A second engine replaced the first one in the controller; its threads end with their last query.
-        let _ = self.queries.set(queries);
+        self.queries.lock().push(queries);
     }
 }
 
 impl Drop for DeviceThreads {
     fn drop(&mut self) {
         self.programs.stop();
-        self.queries.get().iter().for_each(|queries| queries.stop());
+        self.queries.get_mut().iter().for_each(|queries| queries.stop());
     }
 }
 

@@ -49,7 +49,7 @@ impl QueryRunner for Endless {
 struct Device {
     queue: Queue<InProcessBus>,
     _driver: Driver<InProcessBus>,
-    _embedded: Embedded,
+    embedded: Embedded,
     is_released: Arc<AtomicBool>,
     begun: Arc<AtomicU32>,
     ended: Arc<AtomicU32>,
@@ -74,7 +74,7 @@ impl Device {
             Driver::attach(Arc::new(InProcessBus::new(&embedded)), AttachOptions::default()).unwrap();
         let mut queue = driver.queue(QueueOptions::default().timeout(LONG * 2)).unwrap();
         queue.execute(store()).unwrap();
-        Self { queue, _driver: driver, _embedded: embedded, is_released, begun, ended, _folder: folder }
+        Self { queue, _driver: driver, embedded, is_released, begun, ended, _folder: folder }
     }
 
     fn next(&mut self) -> Finished {
@@ -158,4 +158,37 @@ fn more_queries_than_run_at_a_time_wait_and_more_than_are_kept_are_refused() {
     device.queue.cancel(0).unwrap();
     assert_eq!(device.next().tag, 0);
     until(&device.begun, 2);
+}
+
+#[test]
+fn query_that_waits_too_long_for_a_thread_fails_while_the_others_run() {
+    let mut options = QueryOptions::default();
+    (options.running, options.wait_max) = (1, Duration::from_millis(1));
+    let mut device = Device::new(options);
+    device.queue.submit(query(), 0).unwrap();
+    until(&device.begun, 1);
+    device.queue.submit(query(), 1).unwrap();
+    let failed = device.next();
+    assert_eq!(failed.tag, 1);
+    assert!(failed.result.unwrap_err().error.nvme_status().unwrap().is(Status::QUERY_NOT_BEGUN));
+    device.is_released.store(true, SeqCst);
+    assert_eq!(device.next().tag, 0);
+    assert_eq!(device.begun.load(SeqCst), 1);
+}
+
+#[test]
+fn second_engine_takes_the_place_of_the_first_whose_threads_end_with_the_device() {
+    let mut device = Device::new(QueryOptions::default());
+    device.queue.submit(query(), 0).unwrap();
+    until(&device.begun, 1);
+    let second = Endless::default();
+    let ended = [Arc::clone(&device.ended), Arc::clone(&second.ended)];
+    let begun = Arc::clone(&second.begun);
+    device.embedded.execute_queries(Box::new(second), QueryOptions::default()).unwrap();
+    let failed = device.next();
+    assert!(failed.result.unwrap_err().error.nvme_status().unwrap().is(Status::QUERY_FAILED));
+    device.queue.submit(query(), 1).unwrap();
+    until(&begun, 1);
+    drop(device);
+    assert_eq!(ended.map(|ended| ended.load(SeqCst)), [1, 1]);
 }

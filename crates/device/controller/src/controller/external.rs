@@ -16,11 +16,12 @@ use crate::subsystem::Subsystem;
 impl Controller {
     /// Completes a command that an external engine has finished. If its queue is gone, only its slot is released.
     pub fn complete_external(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, done: Done) {
-        let Done { work, result, text, .. } = done;
+        let Done { work, result, text, at_ps, .. } = done;
         let Some(Outstanding { ticket, at, mapped }) = self.external.remove(work) else {
             return subsystem.abandon_external(work);
         };
         let qid = ticket.sqid;
+        port.meter.advance_to(at_ps);
         let result = result.map(|answer| self.answer_of(work, answer));
         if result.is_err() {
             self.forget_plan_of(work);

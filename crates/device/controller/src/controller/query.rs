@@ -101,6 +101,7 @@ impl Controller {
         let nsid = arrived.command.nsid;
         let max_bytes = (buffer_bytes as usize).min(MAX_TRANSFER_BYTES);
         let part = subsystem.queries()?.part(self.id, nsid, (id, result_offset_bytes), max_bytes)?;
+        port.meter.advance_to(part.at_ps);
         let target = (arrived.qid, nsid, Access::Read);
         self.with_namespace(subsystem, port, target, None, |_, execution| {
             execution.send(arrived.command, buffer_bytes.into(), &part.bytes)

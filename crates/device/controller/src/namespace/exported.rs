@@ -105,7 +105,7 @@ impl ExportedNamespace {
             owner.id
         });
         let result = result.map(|()| [0; 2]);
-        Some(Done { owner, work: self.work(place), result, text: None })
+        Some(Done { owner, work: self.work(place), result, text: None, at_ps: 0 })
     }
 
     /// Whether its engine has commands that came over controller `id`.

@@ -124,7 +124,7 @@ impl ProgramRuns {
 
     /// Notes how a program ended.
     pub fn end(&mut self, id: RunId, owner: ControllerId, result: Result<[u32; 2], CommandError>) {
-        self.ended.push(Done { owner, work: ExternalWork::Program(id), result, text: None });
+        self.ended.push(Done { owner, work: ExternalWork::Program(id), result, text: None, at_ps: 0 });
     }
 
     /// Whether a command of a program that ended was not taken.
@@ -163,7 +163,7 @@ impl ProgramRuns {
         turns.extract(|turn| {
             let Some(error) = reason(turn) else { return false };
             let (owner, work) = (turn.run.owner, ExternalWork::Program(turn.id));
-            ended.push(Done { owner, work, result: Err(error), text: None });
+            ended.push(Done { owner, work, result: Err(error), text: None, at_ps: 0 });
             true
         });
     }

@@ -50,6 +50,8 @@ pub struct QueryProgress {
     pub ready_bytes: u64,
     /// Whether more come.
     pub state: QueryState,
+    /// Modelled time at which its reads so far have ended, in picoseconds; 0 where time is not modelled.
+    pub at_ps: u64,
 }
 
 /// Whether a query goes on.

@@ -17,8 +17,8 @@ mod table;
 mod watch;
 
 pub use engine::{QueryEngine, QueryFailure, QueryId, QueryLimits, QueryProgress, QueryRequest, QueryState};
-pub use object::{BlockObjectReader, QueryObject, ValuePlace};
+pub use object::{BlockObjectReader, QueryObject, ValueVersion};
 pub(crate) use plans::{Plans, Written};
-pub(crate) use table::QueryTable;
+pub(crate) use table::{Answered, QueryTable};
 pub use watch::RangeWatch;
 pub(crate) use watch::RangeWatches;

@@ -22,14 +22,16 @@ pub enum QueryObject {
     Blocks(Box<BlockObjectReader>),
 }
 
-/// Where a value was found: the same as long as it was neither overwritten nor moved.
+/// Which value a key had, and where it was: the same as long as it was neither overwritten nor moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ValuePlace {
+pub struct ValueVersion {
+    /// The address alone is not enough: the log uses one again.
+    pub(crate) seq: u64,
     pub(crate) address: u64,
     pub(crate) len_bytes: u32,
 }
 
-impl ValuePlace {
+impl ValueVersion {
     /// Length of the value in bytes.
     #[must_use]
     pub fn len_bytes(&self) -> u32 {

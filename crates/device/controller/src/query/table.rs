@@ -36,6 +36,8 @@ pub(crate) struct Answered {
     pub owner: ControllerId,
     pub id: QueryId,
     pub answer: Result<Answer, QueryFailure>,
+    /// Modelled time of the answer, in picoseconds.
+    pub at_ps: u64,
 }
 
 /// What there is of a result.
@@ -51,11 +53,20 @@ pub(crate) struct Part {
     pub bytes: Vec<u8>,
     /// What is there behind it.
     pub rest: Answer,
+    /// Modelled time at which it was there, in picoseconds.
+    pub at_ps: u64,
 }
 
 impl QueryTable {
     pub fn new(engine: Box<dyn QueryEngine>) -> Self {
         Self { engine, queries: BTreeMap::new(), last: 0, failed: Vec::new() }
+    }
+
+    /// Has another engine execute queries from now on. Those of the last one fail.
+    pub fn replace_engine(&mut self, engine: Box<dyn QueryEngine>) {
+        let text = "the device has another engine for queries since";
+        self.fail_each(|_| true, &QueryFailure { status: Status::QUERY_FAILED, text: text.to_owned() });
+        self.engine = engine;
     }
 
     /// Limits of its engine.
@@ -112,7 +123,7 @@ impl QueryTable {
             QueryState::Failed(failure) => {
                 let owner = entry.owner;
                 self.cancel(id);
-                return Some(Answered { owner, id, answer: Err(failure) });
+                return Some(Answered { owner, id, answer: Err(failure), at_ps: progress.at_ps });
             }
         };
         entry.is_awaited = false;
@@ -120,6 +131,7 @@ impl QueryTable {
             owner: entry.owner,
             id,
             answer: Ok(Answer { ready_bytes: progress.ready_bytes, has_ended }),
+            at_ps: progress.at_ps,
         })
     }
 
@@ -152,7 +164,8 @@ impl QueryTable {
         let progress = self.engine.progress(id);
         let bytes = self.engine.peek(id, max_bytes.min(progress.ready_bytes as usize));
         let ready_bytes = progress.ready_bytes - bytes.len() as u64;
-        Ok(Part { bytes, rest: Answer { ready_bytes, has_ended: progress.state == QueryState::Ended } })
+        let rest = Answer { ready_bytes, has_ended: progress.state == QueryState::Ended };
+        Ok(Part { bytes, rest, at_ps: progress.at_ps })
     }
 
     /// Notes that a host has a part of a result. A query that has no more is forgotten.
@@ -183,16 +196,19 @@ impl QueryTable {
 
     /// Fails the queries of namespace `nsid`, or all for `None`: what they read is erased. Commands that wait for them fail.
     pub fn fail_all_in(&mut self, nsid: Option<u32>) {
-        let is_in = |entry: &Entry| nsid.is_none_or(|nsid| nsid == entry.nsid);
+        let text = "the namespace was erased while the query read it".to_owned();
+        let failure = QueryFailure { status: Status::QUERY_OBJECT_CHANGED, text };
+        self.fail_each(|entry| nsid.is_none_or(|nsid| nsid == entry.nsid), &failure);
+    }
+
+    fn fail_each(&mut self, fails: impl Fn(&Entry) -> bool, failure: &QueryFailure) {
         let its: Vec<(QueryId, ControllerId, bool)> = (self.queries.iter())
-            .filter(|(_, entry)| is_in(entry))
+            .filter(|(_, entry)| fails(entry))
             .map(|(id, entry)| (*id, entry.owner, entry.is_awaited))
             .collect();
         for (id, owner, is_awaited) in its {
             if is_awaited {
-                let text = "the namespace was erased while the query read it".to_owned();
-                let failure = QueryFailure { status: Status::QUERY_OBJECT_CHANGED, text };
-                self.failed.push(Answered { owner, id, answer: Err(failure) });
+                self.failed.push(Answered { owner, id, answer: Err(failure.clone()), at_ps: 0 });
                 self.engine.mark_ready(id);
             }
             self.cancel(id);

@@ -12,13 +12,16 @@ use crate::namespace::{KvNamespace, Namespace};
 use crate::outcome::{Done, ExternalWork};
 use crate::query::command::Named;
 use crate::query::{
-    BlockObjectReader, QueryEngine, QueryFailure, QueryId, QueryObject, QueryTable, ValuePlace,
+    Answered, BlockObjectReader, QueryEngine, QueryFailure, QueryId, QueryObject, QueryTable, ValueVersion,
 };
 
 impl Subsystem {
-    /// Gives the device an engine for queries. Hosts that have read Identify before do not know of it.
+    /// Gives the device an engine for queries, in place of the last one. Hosts that have read Identify before do not know of it.
     pub fn set_query_engine(&mut self, engine: Box<dyn QueryEngine>) {
-        self.queries = Some(Box::new(QueryTable::new(engine)));
+        match &mut self.queries {
+            Some(queries) => queries.replace_engine(engine),
+            None => self.queries = Some(Box::new(QueryTable::new(engine))),
+        }
     }
 
     /// Longest text of a query in bytes; 0 where there is no engine.
@@ -59,7 +62,8 @@ impl Subsystem {
                 (Err(CommandError::new(status, "the query failed")), Some(text))
             }
         };
-        Some(Done { owner: answered.owner, work: ExternalWork::Query(answered.id), result, text })
+        let Answered { owner, id, at_ps, .. } = answered;
+        Some(Done { owner, work: ExternalWork::Query(id), result, text, at_ps })
     }
 
     /// The object that a query of a namespace names.
@@ -98,7 +102,8 @@ impl Subsystem {
         Ok(BlockObjectReader { nsid, at: range.at, len_bytes: range.len, permit, watch })
     }
 
-    /// Fills `into` from byte `at` of a value, if it is there, and says where it stands.
+    /// Fills `into` from byte `at` of a value, if it is there, and says which value it is. `at_ps` is the modelled time at which the read
+    /// begins, and moves on to where it ends.
     ///
     /// # Errors
     /// The namespace or the key is gone; what the flash says.
@@ -108,12 +113,13 @@ impl Subsystem {
         key: &Key,
         at: u64,
         into: &mut [u8],
-    ) -> Result<ValuePlace, CommandError> {
+        at_ps: &mut u64,
+    ) -> Result<ValueVersion, CommandError> {
         let (kv, flash) = self.key_values(nsid)?;
-        kv.read_value(flash, key, at, into)
+        kv.read_value(flash, key, at, into, at_ps)
     }
 
-    /// Fills `into` from byte `at` of an object of blocks.
+    /// Fills `into` from byte `at` of an object of blocks. Modelled time as for [`read_value_of`](Self::read_value_of).
     ///
     /// # Errors
     /// The namespace is gone; what the flash says.
@@ -122,6 +128,7 @@ impl Subsystem {
         object: &BlockObjectReader,
         at: u64,
         into: &mut [u8],
+        at_ps: &mut u64,
     ) -> Result<(), CommandError> {
         self.check_not_sanitizing()?;
         let (namespace, flash) = self.parts_of(object.nsid).ok_or(NO_NAMESPACE)?;
@@ -129,7 +136,7 @@ impl Subsystem {
         if object.has_changed() {
             return Err(CommandError::new(Status::QUERY_OBJECT_CHANGED, "the object was changed"));
         }
-        namespace.nvm()?.read_at(flash, object.at + at, into, &mut 0)
+        namespace.nvm()?.read_at(flash, object.at + at, into, at_ps)
     }
 
     fn check_not_sanitizing(&self) -> Result<(), CommandError> {

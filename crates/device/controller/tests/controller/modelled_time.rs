@@ -1,14 +1,18 @@
 //! What modelled time commands take: link and flash one after the other where one needs what the other brings.
 
 use crate::common::{TestHost, kv, nvm};
-use crate::io::{BLOCKS_4096, DATA, Io, QUEUE, blocks, keyed};
-use byway_controller::{CmbRegisters, Controller, ControllerId, Identity, Next, Subsystem, SubsystemOptions};
+use crate::io::{BLOCKS_4096, DATA, Io, KV, QUEUE, blocks, keyed};
+use byway_controller::{
+    CmbRegisters, CommandError, Controller, ControllerId, Identity, Next, QueryEngine, QueryId, QueryLimits,
+    QueryProgress, QueryRequest, QueryState, Subsystem, SubsystemOptions,
+};
 use byway_flash::{Flash, FlashOptions, MediaKind};
 use byway_kv::{KvOptions, Packing};
 use byway_link::Profile;
 use byway_spec::Command;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
+use byway_spec::vendor::{QueryCdw11, VendorOpcode};
 
 /// More than the open pages of a key-value namespace hold, so that most of it is on flash.
 const LONG: usize = 512 << 10;
@@ -68,6 +72,93 @@ fn read_data_is_sent_after_the_flash_read() {
         let flash_ps = io.host.subsystem.flash().profile().read_ns * 1000;
         assert!(all_ps >= link_ps + flash_ps, "{all_ps} ps, {link_ps} of it on the link");
     }
+}
+
+#[test]
+fn a_query_s_read_of_a_value_takes_the_time_of_flash() {
+    let mut io = timed();
+    let [store, retrieve] = [KvOpcode::STORE, KvOpcode::RETRIEVE].map(|opcode| on_key(&io, opcode, LONG));
+    time_of(&mut io, store);
+    let retrieve_ps = time_of(&mut io, retrieve);
+    let begun_ps = io.host.now_ps + 1_000_000_000_000;
+    let (mut at_ps, mut into) = (begun_ps, vec![0; LONG]);
+    let key = byway_spec::Key::new(b"key").unwrap();
+    io.host.subsystem.read_value_of(KV, &key, 0, &mut into, &mut at_ps).unwrap();
+    let flash_ps = io.host.subsystem.flash().profile().read_ns * 1000;
+    assert!((flash_ps..=retrieve_ps).contains(&(at_ps - begun_ps)), "{} ps", at_ps - begun_ps);
+}
+
+/// Answers a query at once, with an empty result at a modelled time.
+struct AnswersAt {
+    at_ps: u64,
+    ready: Option<QueryId>,
+}
+
+impl QueryEngine for AnswersAt {
+    fn limits(&self) -> QueryLimits {
+        QueryLimits { text_bytes: 100, queries: 1 }
+    }
+
+    fn begin(&mut self, id: QueryId, _: QueryRequest) -> Result<(), CommandError> {
+        self.ready = Some(id);
+        Ok(())
+    }
+
+    fn progress(&self, _: QueryId) -> QueryProgress {
+        QueryProgress { ready_bytes: 0, state: QueryState::Ended, at_ps: self.at_ps }
+    }
+
+    fn peek(&self, _: QueryId, _: usize) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn take(&mut self, _: QueryId, _: usize) {}
+
+    fn cancel(&mut self, _: QueryId) {}
+
+    fn mark_ready(&mut self, id: QueryId) {
+        self.ready = Some(id);
+    }
+
+    fn next_ready(&mut self) -> Option<QueryId> {
+        self.ready.take()
+    }
+}
+
+#[test]
+fn a_query_is_completed_no_earlier_than_its_reads_have_ended() {
+    let mut io = timed();
+    let store = on_key(&io, KvOpcode::STORE, SHORT);
+    time_of(&mut io, store);
+    let at_ps = io.host.now_ps + 1_000_000_000_000;
+    io.host.subsystem.set_query_engine(Box::new(AnswersAt { at_ps, ready: None }));
+    let mut query = keyed(VendorOpcode::QUERY.0, b"key", 8);
+    query.cdw11 = QueryCdw11::new().with_key_len(3).into_bits();
+    io.put(DATA, b"SELECT 1");
+    io.point_prps(&mut query, DATA, 8);
+    io.host.submit(QUEUE, query);
+    io.host.ring(QUEUE);
+    io.host.run();
+    let Next::At(due_ps) = io.host.advance() else { panic!("no completion is due") };
+    assert!(due_ps > at_ps, "{due_ps} ps");
+    io.host.now_ps = due_ps;
+    io.host.run();
+    assert!(io.host.reap(QUEUE).unwrap().status().is_success());
+}
+
+#[test]
+fn a_value_that_was_stored_anew_is_another_version() {
+    let mut io = timed();
+    let store = on_key(&io, KvOpcode::STORE, SHORT);
+    let key = byway_spec::Key::new(b"key").unwrap();
+    let mut versions = Vec::new();
+    for _ in 0..2 {
+        time_of(&mut io, store);
+        for _ in 0..2 {
+            versions.push(io.host.subsystem.read_value_of(KV, &key, 0, &mut [], &mut 0).unwrap());
+        }
+    }
+    assert!(versions[0] == versions[1] && versions[1] != versions[2] && versions[2] == versions[3]);
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl QueryEngine for PoolEngine {
 /// The progress of a query whose threads have ended.
 fn stopped() -> QueryProgress {
     let failure = QueryFailure { status: Status::ABORT_REQUESTED, text: "the device closes".into() };
-    QueryProgress { ready_bytes: 0, state: QueryState::Failed(failure) }
+    QueryProgress { ready_bytes: 0, state: QueryState::Failed(failure), at_ps: 0 }
 }
 
 const NO_THREAD: CommandError =

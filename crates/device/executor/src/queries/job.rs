@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use byway_controller::{QueryFailure, QueryId, QueryProgress, QueryRequest, QueryState};
 use byway_spec::Status;
 use parking_lot::{Condvar, Mutex};
 
+use super::read_time::ReadTime;
 use super::result::ResultBytes;
 
 /// Bytes of a result that are worth an answer to a host before the query has ended.
@@ -25,6 +26,9 @@ pub(super) struct Job {
     pub id: QueryId,
     buffers_whole_result: bool,
     pub cancelled: Arc<AtomicBool>,
+    /// When a thread must have begun it.
+    pub start_by: Instant,
+    pub read_time: ReadTime,
     state: Mutex<State>,
     taken: Condvar,
 }
@@ -45,7 +49,7 @@ fn given_up() -> QueryFailure {
 }
 
 impl Job {
-    pub fn new(id: QueryId, request: QueryRequest) -> Self {
+    pub fn new(id: QueryId, request: QueryRequest, start_by: Instant) -> Self {
         let buffers_whole_result = request.buffers_whole_result;
         let state = State {
             request: Some(request),
@@ -57,6 +61,8 @@ impl Job {
             id,
             buffers_whole_result,
             cancelled: Arc::default(),
+            start_by,
+            read_time: ReadTime::default(),
             state: Mutex::new(state),
             taken: Condvar::new(),
         }
@@ -121,7 +127,7 @@ impl Job {
             Some(Ok(())) => QueryState::Ended,
             Some(Err(failure)) => QueryState::Failed(failure.clone()),
         };
-        QueryProgress { ready_bytes, state }
+        QueryProgress { ready_bytes, state, at_ps: self.read_time.ended_ps() }
     }
 
     /// A copy of the next bytes of the result.

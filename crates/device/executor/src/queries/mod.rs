@@ -6,6 +6,7 @@
 //! | `job.rs` | one query, shared by its thread and the controller |
 //! | `object.rs` | reads what a query is of, in slices |
 //! | `pool.rs` | the threads |
+//! | `read_time.rs` | modelled time of what a query reads |
 //! | `result.rs` | bytes of a result on their way |
 //! | `runner.rs` | the boundary to what understands a query's text |
 
@@ -13,6 +14,7 @@ mod engine;
 mod job;
 mod object;
 mod pool;
+mod read_time;
 mod result;
 mod runner;
 

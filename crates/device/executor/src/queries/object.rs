@@ -3,9 +3,10 @@
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use byway_controller::{BlockObjectReader, CommandError, QueryObject, ValuePlace};
+use byway_controller::{BlockObjectReader, CommandError, QueryObject, Subsystem, ValueVersion};
 use byway_spec::{Key, Status};
 
+use super::read_time::ReadTime;
 use super::runner::{ObjectRead, ObjectReadError};
 use crate::executor::Executor;
 
@@ -20,13 +21,15 @@ pub(super) fn open(
     executor: &Weak<Executor>,
     object: QueryObject,
     cancelled: &AtomicBool,
+    read_time: &ReadTime,
 ) -> Result<Box<dyn ObjectRead>, ObjectReadError> {
+    let device = Device { executor: executor.clone(), read_time: read_time.clone() };
     match object {
         QueryObject::Value { nsid, key, .. } => {
-            let source = ValueSource { executor, nsid, key, cancelled };
+            let source = ValueSource { device: &device, nsid, key, cancelled };
             source.copy().map(|value| Box::new(value) as _)
         }
-        QueryObject::Blocks(reader) => Ok(Box::new(Blocks { executor: executor.clone(), reader })),
+        QueryObject::Blocks(reader) => Ok(Box::new(Blocks { device, reader })),
         _ => Err(ObjectReadError::Unreadable("the device has no such object")),
     }
 }
@@ -50,7 +53,7 @@ impl ObjectRead for Value {
 
 /// A value that is to be copied as it was at one moment.
 struct ValueSource<'a> {
-    executor: &'a Weak<Executor>,
+    device: &'a Device,
     nsid: u32,
     key: Key,
     cancelled: &'a AtomicBool,
@@ -68,22 +71,24 @@ impl ValueSource<'_> {
 
     /// A copy; `None` if the value was moved or overwritten meanwhile.
     fn try_copy(&self) -> Result<Option<Value>, ObjectReadError> {
-        let place = self.read(0, &mut [])?;
-        let mut value = vec![0; place.len_bytes() as usize];
+        // As of a Retrieve, all reads of flash begin when the first one does.
+        let begun_ps = self.device.begin_read()?;
+        let version = self.read(0, &mut [], begun_ps)?;
+        let mut value = vec![0; version.len_bytes() as usize];
         for (slice, into) in value.chunks_mut(SLICE_BYTES).enumerate() {
-            if self.read(slice * SLICE_BYTES, into)? != place {
+            if self.read(slice * SLICE_BYTES, into, begun_ps)? != version {
                 return Ok(None);
             }
         }
         Ok(Some(Value(value)))
     }
 
-    fn read(&self, at: usize, into: &mut [u8]) -> Result<ValuePlace, ObjectReadError> {
+    fn read(&self, at: usize, into: &mut [u8], begun_ps: u64) -> Result<ValueVersion, ObjectReadError> {
         if self.cancelled.load(Relaxed) {
             return Err(CANCELLED);
         }
-        with_subsystem(self.executor, |subsystem| {
-            subsystem.read_value_of(self.nsid, &self.key, at as u64, into)
+        self.device.read(begun_ps, |subsystem, at_ps| {
+            subsystem.read_value_of(self.nsid, &self.key, at as u64, into, at_ps)
         })
     }
 }
@@ -91,7 +96,7 @@ impl ValueSource<'_> {
 /// A range of blocks.
 #[derive(Debug)]
 struct Blocks {
-    executor: Weak<Executor>,
+    device: Device,
     reader: Box<BlockObjectReader>,
 }
 
@@ -101,13 +106,15 @@ impl ObjectRead for Blocks {
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), ObjectReadError> {
+        let begun_ps = self.device.begin_read()?;
         let mut at = at;
         for slice in into.chunks_mut(SLICE_BYTES) {
+            // Where time is modelled, no thread reads without the run lock.
             if !self.reader.read(at, slice) {
-                let locked = |subsystem: &mut byway_controller::Subsystem| {
-                    subsystem.read_blocks_of(&self.reader, at, slice)
+                let locked = |subsystem: &mut Subsystem, at_ps: &mut u64| {
+                    subsystem.read_blocks_of(&self.reader, at, slice, at_ps)
                 };
-                with_subsystem(&self.executor, locked)?;
+                self.device.read(begun_ps, locked)?;
             }
             at += slice.len() as u64;
         }
@@ -115,16 +122,35 @@ impl ObjectRead for Blocks {
     }
 }
 
-/// Runs `read` under the run lock.
-fn with_subsystem<R>(
-    executor: &Weak<Executor>,
-    read: impl FnOnce(&mut byway_controller::Subsystem) -> Result<R, CommandError>,
-) -> Result<R, ObjectReadError> {
-    let executor = executor.upgrade().ok_or(CLOSED)?;
-    let done = executor.with_core_only(|core| read(&mut core.subsystem)).map_err(|_| CLOSED)?;
-    // It may have run the controller for another thread, and left a deadline.
-    executor.notify_front();
-    done.map_err(|error| unreadable(&error))
+/// The device, as the threads of one query read it.
+#[derive(Debug)]
+struct Device {
+    executor: Weak<Executor>,
+    read_time: ReadTime,
+}
+
+impl Device {
+    /// Modelled time at which the next read begins.
+    fn begin_read(&self) -> Result<u64, ObjectReadError> {
+        let executor = self.executor.upgrade().ok_or(CLOSED)?;
+        Ok(self.read_time.begin(&executor))
+    }
+
+    /// Runs `read` under the run lock, from modelled time `begun_ps` on.
+    fn read<R>(
+        &self,
+        begun_ps: u64,
+        read: impl FnOnce(&mut Subsystem, &mut u64) -> Result<R, CommandError>,
+    ) -> Result<R, ObjectReadError> {
+        let executor = self.executor.upgrade().ok_or(CLOSED)?;
+        let mut at_ps = begun_ps;
+        let done =
+            executor.with_core_only(|core| read(&mut core.subsystem, &mut at_ps)).map_err(|_| CLOSED)?;
+        self.read_time.note_end(at_ps);
+        // It may have run the controller for another thread, and left a deadline.
+        executor.notify_front();
+        done.map_err(|error| unreadable(&error))
+    }
 }
 
 fn unreadable(error: &CommandError) -> ObjectReadError {

@@ -6,6 +6,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use byway_controller::{QueryFailure, QueryId, QueryRequest};
 use byway_spec::Status;
@@ -16,6 +17,9 @@ use super::job::Job;
 use super::object;
 use super::runner::{ObjectReadError, QueryOptions, QueryRunner, QueryTask, ResultSink};
 use crate::executor::Executor;
+
+/// Longest time that a query can be given to wait for a thread.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Longest result that is kept whole, in bytes.
 const WHOLE_MAX_BYTES: usize = 16 << 20;
@@ -41,6 +45,8 @@ struct Shared {
     options: QueryOptions,
     work: Mutex<Work>,
     has_work: Condvar,
+    /// A query waits, or the pool stops: for the thread that ends queries which wait too long.
+    has_waiting: Condvar,
     /// Queries that have more of their results, or have ended, since the controller looked.
     ready: Mutex<VecDeque<QueryId>>,
 }
@@ -52,6 +58,8 @@ struct Work {
     waiting: VecDeque<Arc<Job>>,
     idle_threads: usize,
     threads: usize,
+    /// There is a thread that ends queries which wait too long.
+    is_timed: bool,
     stops: bool,
 }
 
@@ -64,6 +72,7 @@ impl QueryPool {
             options,
             work: Mutex::default(),
             has_work: Condvar::new(),
+            has_waiting: Condvar::new(),
             ready: Mutex::default(),
         };
         Self { owner: OwnerProcess::current(), shared: Arc::new(shared), threads: Mutex::default() }
@@ -82,25 +91,41 @@ impl QueryPool {
     /// # Errors
     /// The system's error: there is no thread, and none can be started.
     pub(super) fn begin(&self, id: QueryId, request: QueryRequest) -> io::Result<()> {
-        let job = Arc::new(Job::new(id, request));
+        let start_by = Instant::now() + self.shared.options.wait_max.min(WAIT_MAX);
+        let job = Arc::new(Job::new(id, request, start_by));
         let mut work = self.shared.work.lock();
-        if work.idle_threads <= work.waiting.len() && work.threads < usize::from(self.shared.options.running)
-        {
-            match self.start() {
-                Ok(()) => work.threads += 1,
-                Err(error) if work.threads == 0 => return Err(error),
-                Err(_) => {}
-            }
+        if work.idle_threads <= work.waiting.len() {
+            self.add_thread(&mut work)?;
         }
         work.jobs.insert(id, Arc::clone(&job));
         work.waiting.push_back(job);
         self.shared.has_work.notify_one();
+        self.shared.has_waiting.notify_one();
         Ok(())
     }
 
-    fn start(&self) -> io::Result<()> {
+    /// Starts a thread for a query that no thread is idle for, or sees to it that the query does not wait too long.
+    fn add_thread(&self, work: &mut Work) -> io::Result<()> {
+        if work.threads < usize::from(self.shared.options.running) {
+            match self.start("byway-query", Shared::serve) {
+                Ok(()) => {
+                    work.threads += 1;
+                    return Ok(());
+                }
+                Err(error) if work.threads == 0 => return Err(error),
+                Err(_) => {}
+            }
+        }
+        if !work.is_timed {
+            self.start("byway-query-end", Shared::end_late)?;
+            work.is_timed = true;
+        }
+        Ok(())
+    }
+
+    fn start(&self, name: &str, run: fn(&Shared)) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new().name("byway-query".into()).spawn(move || shared.serve())?;
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || run(&shared))?;
         self.threads.lock().push(thread);
         Ok(())
     }
@@ -141,6 +166,7 @@ impl QueryPool {
         };
         jobs.iter().for_each(|job| job.cancel());
         self.shared.has_work.notify_all();
+        self.shared.has_waiting.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock());
         // Of a thread that Rust has not started, its identity would be allocated here: leak checkers report that.
         let own = EXECUTES_QUERIES.get().then(|| std::thread::current().id());
@@ -157,6 +183,33 @@ impl Shared {
         EXECUTES_QUERIES.set(true);
         while let Some(job) = self.next_job() {
             self.execute(&job);
+        }
+    }
+
+    /// Ends queries that have waited too long for a thread, until the device closes.
+    fn end_late(&self) {
+        EXECUTES_QUERIES.set(true);
+        while let Some(job) = self.next_late() {
+            // A thread that took it from the queue has its request.
+            if job.take_request().is_some() {
+                job.complete(Err(waited_too_long(self.options)));
+                self.notify_ready(job.id);
+            }
+        }
+    }
+
+    /// Waits until a query has waited too long for a thread, and takes it from the queue. `None` once the pool stops.
+    fn next_late(&self) -> Option<Arc<Job>> {
+        let mut work = self.work.lock();
+        loop {
+            if work.stops {
+                return None;
+            }
+            match work.waiting.front().map(|job| job.start_by) {
+                None => self.has_waiting.wait(&mut work),
+                Some(start_by) if start_by <= Instant::now() => return work.waiting.pop_front(),
+                Some(start_by) => _ = self.has_waiting.wait_until(&mut work, start_by),
+            }
         }
     }
 
@@ -183,7 +236,8 @@ impl Shared {
     }
 
     fn run(&self, job: &Job, request: QueryRequest) -> Result<(), QueryFailure> {
-        let object = object::open(&self.executor, request.object, &job.cancelled).map_err(failure)?;
+        let object =
+            object::open(&self.executor, request.object, &job.cancelled, &job.read_time).map_err(failure)?;
         let sink = Sink { shared: self, job };
         let task = QueryTask {
             text: &request.text,
@@ -220,6 +274,12 @@ impl ResultSink for Sink<'_> {
         }
         self.job.wait_for_host()
     }
+}
+
+fn waited_too_long(options: QueryOptions) -> QueryFailure {
+    let QueryOptions { running, wait_max, .. } = options;
+    let text = format!("{running} other queries ran for the {} s that a query waits", wait_max.as_secs_f64());
+    QueryFailure { status: Status::QUERY_NOT_BEGUN, text }
 }
 
 /// The failure of a query whose execution panicked: the panic hook has reported it.

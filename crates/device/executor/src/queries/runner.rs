@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use byway_controller::QueryFailure;
 use byway_spec::vendor::QueryFormat;
@@ -86,10 +87,13 @@ pub struct QueryOptions {
     pub running: u16,
     /// Most queries that run, wait, or have a result that was not taken.
     pub kept: u16,
+    /// Longest time that a query waits for a thread. Then its command ends with Query Not Begun. With the longest time of a query it is
+    /// less than the 30 s after which hosts give a command up.
+    pub wait_max: Duration,
 }
 
 impl Default for QueryOptions {
     fn default() -> Self {
-        Self { running: 4, kept: 64 }
+        Self { running: 4, kept: 64, wait_max: Duration::from_secs(8) }
     }
 }

@@ -58,7 +58,7 @@ impl Located {
         (self.address, self.shape)
     }
 
-    /// Address of its record in the value log: another one once the value was overwritten or moved.
+    /// Address of its record in the value log: another one once the value was moved. An address may be used again.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
@@ -250,6 +250,19 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<Option<u32>, KvError> {
         Ok(self.live_entry(store, key, at_ps)?.map(|entry| entry.shape().value_len()))
+    }
+
+    /// Sequence number of the value of a key, which no other value of it has; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`len_of`](Self::len_of).
+    pub fn seq_of<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        at_ps: &mut u64,
+    ) -> Result<Option<u64>, KvError> {
+        Ok(self.live_entry(store, key, at_ps)?.map(|entry| entry.seq()))
     }
 
     /// The entry of a key that has a value.

@@ -257,6 +257,7 @@ statuses! {
     QUERY_OBJECT_CHANGED = 7, 0xc6, "Query Object Changed";
     QUERY_UNKNOWN = 7, 0xc7, "Query Unknown";
     QUERY_RESOURCES_EXCEEDED = 7, 0xc8, "Query Resources Exceeded";
+    QUERY_NOT_BEGUN = 7, 0xc9, "Query Not Begun";
 }
 
 #[cfg(test)]

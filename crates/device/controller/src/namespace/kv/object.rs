@@ -5,7 +5,7 @@ use byway_kv::Key;
 
 use super::{KvNamespace, NO_SUCH_KEY};
 use crate::error::CommandError;
-use crate::query::ValuePlace;
+use crate::query::ValueVersion;
 
 impl KvNamespace {
     /// Length of the value of a key in bytes.
@@ -16,8 +16,8 @@ impl KvNamespace {
         self.engine.len_of(flash, key, &mut 0)?.ok_or(NO_SUCH_KEY)
     }
 
-    /// Fills `into` from byte `at` of a value on, as far as it goes, and says where the value stands: at the same place it is the same
-    /// value.
+    /// Fills `into` from byte `at` of a value on, as far as it goes, and says which value it is. `at_ps` is the modelled time at
+    /// which the read begins, and moves on to where it ends.
     ///
     /// # Errors
     /// As [`value_bytes`](Self::value_bytes).
@@ -27,8 +27,10 @@ impl KvNamespace {
         key: &Key,
         at: u64,
         into: &mut [u8],
-    ) -> Result<ValuePlace, CommandError> {
-        let found = self.engine.find(flash, key, false, &mut 0)?.ok_or(NO_SUCH_KEY)?;
+        at_ps: &mut u64,
+    ) -> Result<ValueVersion, CommandError> {
+        let seq = self.engine.seq_of(flash, key, at_ps)?.ok_or(NO_SUCH_KEY)?;
+        let found = self.engine.find(flash, key, false, at_ps)?.ok_or(NO_SUCH_KEY)?;
         let mut filled = 0;
         let part = at..at.saturating_add(into.len() as u64);
         let put = |piece: &[u8], _: &mut u64| {
@@ -36,7 +38,7 @@ impl KvNamespace {
             filled += piece.len();
             Ok::<(), CommandError>(())
         };
-        self.engine.read(flash, key, &found, part, put, &mut 0)?;
-        Ok(ValuePlace { address: found.address(), len_bytes: found.len() })
+        self.engine.read(flash, key, &found, part, put, at_ps)?;
+        Ok(ValueVersion { seq, address: found.address(), len_bytes: found.len() })
     }
 }

@@ -55,7 +55,7 @@ pub use delegated::{DELEGATED_COMMANDS, DelegatedQueue, DelegatedTo, Gathered};
 pub use error::CommandError;
 pub use fast_path::{FastAnswer, FastCommand, FastPath};
 pub use fused::FusedCommand;
-pub use id::ControllerId;
+pub use id::{ControllerId, QueryId, RunId};
 pub use limits::{
     CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, MAX_IO_QUEUES, MAX_NAMESPACES, MAX_TRANSFER_BYTES,
 };
@@ -65,10 +65,10 @@ pub use namespace::{BlockEngine, Namespace};
 pub use opcode::admin_only_reports;
 pub use outcome::{Done, ExternalCommand, ExternalWork, Reply};
 pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
-pub use program_runs::{ProgramRunner, ProgramsProgress, RunId};
+pub use program_runs::{ProgramRunner, ProgramsProgress};
 pub use query::{
-    BlockObjectReader, QueryEngine, QueryFailure, QueryId, QueryLimits, QueryObject, QueryProgress,
-    QueryRequest, QueryState, RangeWatch, ValueVersion,
+    BlockObjectReader, QueryEngine, QueryFailure, QueryLimits, QueryObject, QueryProgress, QueryRequest,
+    QueryState, RangeWatch, ValueVersion,
 };
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
 pub use reservation::{Access, Host, PERSISTENT_REGISTRANTS};

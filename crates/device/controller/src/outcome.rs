@@ -1,10 +1,8 @@
 //! Results of commands.
 
 use crate::error::CommandError;
-use crate::id::ControllerId;
+use crate::id::{ControllerId, QueryId, RunId};
 use crate::namespace::engine::Place;
-use crate::program_runs::RunId;
-use crate::query::QueryId;
 
 /// The result of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,11 +9,12 @@ use byway_spec::vendor::{PlanFields, QueryFormat, ResultsAnswer, VendorOpcode};
 use super::Controller;
 use super::io::Arrived;
 use crate::error::CommandError;
+use crate::id::QueryId;
 use crate::limits::MAX_TRANSFER_BYTES;
 use crate::outcome::{ExternalWork, Outcome};
 use crate::port::Port;
 use crate::query::command::{Begin, Named, QueryCommand, is_plan};
-use crate::query::{QueryId, QueryRequest, Written};
+use crate::query::{QueryRequest, Written};
 use crate::reservation::Access;
 use crate::subsystem::Subsystem;
 

@@ -15,7 +15,7 @@ use byway_programs::{Execution, Ranges};
 use byway_spec::Status;
 
 use crate::error::CommandError;
-use crate::id::ControllerId;
+use crate::id::{ControllerId, RunId};
 use crate::outcome::{Done, ExternalCommand, ExternalWork};
 
 pub(crate) use budget::HoldBudget;
@@ -52,10 +52,6 @@ pub enum ProgramsProgress {
     /// A program has ended: [`Subsystem::next_done`](crate::Subsystem::next_done) gives its command.
     Ended,
 }
-
-/// A run of a program that a command waits for. No two runs of a device have the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RunId(u64);
 
 /// A program that a command waits for.
 #[derive(Debug)]

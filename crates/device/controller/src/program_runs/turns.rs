@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use super::{ProgramRun, RunId};
-use crate::id::ControllerId;
+use super::ProgramRun;
+use crate::id::{ControllerId, RunId};
 use crate::limits::{PROGRAM_RUNS_MAX, PROGRAM_RUNS_TOTAL_MAX, PROGRAMS_WAITING_MAX};
 
 /// A program that has its turn, or waits for it.

@@ -4,8 +4,8 @@ use byway_kv::Key;
 use byway_spec::Command;
 use byway_spec::vendor::{BlockObject, PlanFields, QueryCdw11, QueryFormat, VendorOpcode};
 
-use super::engine::QueryId;
 use crate::error::CommandError;
+use crate::id::QueryId;
 use crate::namespace::kv::key;
 
 /// A command about a query.

@@ -12,10 +12,7 @@ use byway_spec::vendor::QueryFormat;
 
 use super::object::QueryObject;
 use crate::error::CommandError;
-
-/// A query of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct QueryId(pub u16);
+use crate::id::QueryId;
 
 /// A query to begin.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ mod plans;
 mod table;
 mod watch;
 
-pub use engine::{QueryEngine, QueryFailure, QueryId, QueryLimits, QueryProgress, QueryRequest, QueryState};
+pub use engine::{QueryEngine, QueryFailure, QueryLimits, QueryProgress, QueryRequest, QueryState};
 pub use object::{BlockObjectReader, QueryObject, ValueVersion};
 pub(crate) use plans::{Plans, Written};
 pub(crate) use table::{Answered, QueryTable};

@@ -3,8 +3,8 @@
 use byway_spec::Status;
 use byway_spec::vendor::PlanFields;
 
-use super::engine::QueryId;
 use crate::error::CommandError;
+use crate::id::QueryId;
 
 /// Most plans of a controller at a time.
 const PLANS_MAX: usize = 16;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use byway_spec::Status;
 
-use super::engine::{QueryEngine, QueryFailure, QueryId, QueryLimits, QueryRequest, QueryState};
+use super::engine::{QueryEngine, QueryFailure, QueryLimits, QueryRequest, QueryState};
 use crate::error::CommandError;
-use crate::id::ControllerId;
+use crate::id::{ControllerId, QueryId};
 
 /// Queries of a subsystem.
 #[derive(Debug)]

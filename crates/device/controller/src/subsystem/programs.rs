@@ -8,13 +8,11 @@ use byway_spec::programs::MemoryRangeDescriptor;
 
 use super::{IN_PROGRESS, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
-use crate::id::ControllerId;
+use crate::id::{ControllerId, RunId};
 use crate::limits::{EXECUTE_STEPS_MAX, INLINE_STEPS};
 use crate::namespace::{Namespace, Prepared, ProgramsNamespace, Wanted, refused, stopped};
 use crate::outcome::{Done, Outcome};
-use crate::program_runs::{
-    HoldBudget, NO_THREAD, ProgramRun, ProgramRunner, ProgramRuns, ProgramsProgress, RunId,
-};
+use crate::program_runs::{HoldBudget, NO_THREAD, ProgramRun, ProgramRunner, ProgramRuns, ProgramsProgress};
 
 impl Subsystem {
     /// Has `runner` advance programs that do not end at once. Without one they are stopped.

@@ -7,12 +7,12 @@ use byway_spec::vendor::{BlockObject, QueryAnswer};
 
 use super::{IN_PROGRESS, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
-use crate::id::ControllerId;
+use crate::id::{ControllerId, QueryId};
 use crate::namespace::{KvNamespace, Namespace};
 use crate::outcome::{Done, ExternalWork};
 use crate::query::command::Named;
 use crate::query::{
-    Answered, BlockObjectReader, QueryEngine, QueryFailure, QueryId, QueryObject, QueryTable, ValueVersion,
+    Answered, BlockObjectReader, QueryEngine, QueryFailure, QueryObject, QueryTable, ValueVersion,
 };
 
 impl Subsystem {

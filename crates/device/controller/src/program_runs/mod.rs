@@ -112,7 +112,7 @@ impl ProgramRuns {
     pub fn stop_late(&mut self) {
         let Some(runner) = &self.runner else { return };
         let now_ns = runner.now_ns();
-        if !self.turns.has_late(now_ns) {
+        if !self.turns.may_have_late(now_ns) {
             return;
         }
         self.end_each(|turn| (turn.deadline_ns <= now_ns).then_some(TOO_LATE));

@@ -1,5 +1,5 @@
-//! Whose turn it is. Controllers take turns, so that a host whose programs loop does not delay those of another; a controller's programs
-//! take turns among themselves, those that have not begun alternating with those that go on.
+//! Whose turn it is. Controllers take turns, so that a host whose programs loop does not delay those of another; the programs of a
+//! controller take turns among themselves.
 
 use std::collections::VecDeque;
 
@@ -19,43 +19,53 @@ pub(crate) struct Turn {
 }
 
 /// Programs of all controllers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Turns {
     /// Controllers with programs. The next one is first.
     controllers: VecDeque<OfController>,
-    /// Programs that go on, of all controllers.
+    /// Programs that go on after a turn, of all controllers.
     going_on: usize,
+    /// No program's time is over before this.
+    earliest_ns: u64,
 }
 
-/// Programs of one controller, the next one first.
+/// Programs of one controller.
 #[derive(Debug)]
 struct OfController {
     owner: ControllerId,
-    /// Had no turn yet.
-    waiting: VecDeque<Turn>,
-    going_on: VecDeque<Turn>,
-    /// The next turn is that of one which waits, if there is one.
-    takes_waiting: bool,
+    /// The next one is first.
+    turns: VecDeque<Turn>,
+    /// Those of them that go on after a turn.
+    going_on: usize,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { controllers: VecDeque::new(), going_on: 0, earliest_ns: u64::MAX }
+    }
 }
 
 impl Turns {
     /// Whether one more program of a controller may wait for its first turn.
     pub fn has_room_for(&self, owner: ControllerId) -> bool {
         let controller = self.controllers.iter().find(|controller| controller.owner == owner);
-        controller.is_none_or(|controller| controller.waiting.len() < PROGRAMS_WAITING_MAX)
+        controller.is_none_or(|controller| controller.waiting() < PROGRAMS_WAITING_MAX)
     }
 
     /// Adds a program.
     pub fn add(&mut self, turn: Turn) {
-        self.of(turn.run.owner).waiting.push_back(turn);
+        self.earliest_ns = self.earliest_ns.min(turn.deadline_ns);
+        self.of(turn.run.owner).turns.push_back(turn);
     }
 
     /// Takes the program whose turn it is.
     pub fn next(&mut self) -> Option<Turn> {
         let mut controller = self.controllers.pop_front()?;
-        let turn = controller.next();
-        self.going_on -= usize::from(turn.as_ref().is_some_and(|turn| !turn.is_first));
-        if !controller.is_empty() {
+        let turn = controller.turns.pop_front();
+        let goes_on = usize::from(turn.as_ref().is_some_and(|turn| !turn.is_first));
+        controller.going_on -= goes_on;
+        self.going_on -= goes_on;
+        if !controller.turns.is_empty() {
             self.controllers.push_back(controller);
         }
         turn
@@ -64,41 +74,45 @@ impl Turns {
     /// Puts a program that goes on behind the others of its controller. Gives it back if it had its first turn, and as many go on as may.
     #[must_use]
     pub fn put_back(&mut self, mut turn: Turn) -> Option<Turn> {
-        let has_room = self.going_on < PROGRAM_RUNS_TOTAL_MAX;
-        let controller = self.of(turn.run.owner);
-        if turn.is_first && !(has_room && controller.going_on.len() < PROGRAM_RUNS_MAX) {
-            self.controllers.retain(|controller| !controller.is_empty());
+        if turn.is_first && !self.may_go_on(turn.run.owner) {
             return Some(turn);
         }
         turn.is_first = false;
-        controller.going_on.push_back(turn);
+        let controller = self.of(turn.run.owner);
+        controller.going_on += 1;
+        controller.turns.push_back(turn);
         self.going_on += 1;
         None
     }
 
-    /// Whether a program's time is over.
-    pub fn has_late(&self, now_ns: u64) -> bool {
-        // All have the same time from their commands on, so that the first of those that wait is the first to be late.
-        self.controllers.iter().any(|OfController { waiting, going_on, .. }| {
-            waiting.front().into_iter().chain(going_on).any(|turn| turn.deadline_ns <= now_ns)
-        })
+    fn may_go_on(&self, owner: ControllerId) -> bool {
+        let own = self.controllers.iter().find(|controller| controller.owner == owner);
+        let own = own.map_or(0, |controller| controller.going_on);
+        own < PROGRAM_RUNS_MAX && self.going_on < PROGRAM_RUNS_TOTAL_MAX
+    }
+
+    /// Whether a program's time may be over.
+    pub const fn may_have_late(&self, now_ns: u64) -> bool {
+        self.earliest_ns <= now_ns
     }
 
     /// Removes the programs for which `is_over` holds.
     pub fn extract(&mut self, mut is_over: impl FnMut(&Turn) -> bool) {
         for controller in &mut self.controllers {
-            controller.waiting.retain(|turn| !is_over(turn));
-            controller.going_on.retain(|turn| !is_over(turn));
+            controller.turns.retain(|turn| !is_over(turn));
+            controller.going_on = controller.turns.iter().filter(|turn| !turn.is_first).count();
         }
-        self.controllers.retain(|controller| !controller.is_empty());
-        self.going_on = self.controllers.iter().map(|controller| controller.going_on.len()).sum();
+        self.controllers.retain(|controller| !controller.turns.is_empty());
+        self.going_on = self.controllers.iter().map(|controller| controller.going_on).sum();
+        let turns = self.controllers.iter().flat_map(|controller| &controller.turns);
+        self.earliest_ns = turns.map(|turn| turn.deadline_ns).min().unwrap_or(u64::MAX);
     }
 
     /// The programs of a controller, which has its turn behind the others if it had none.
     fn of(&mut self, owner: ControllerId) -> &mut OfController {
         let at = self.controllers.iter().position(|controller| controller.owner == owner);
         let at = at.unwrap_or_else(|| {
-            self.controllers.push_back(OfController::new(owner));
+            self.controllers.push_back(OfController { owner, turns: VecDeque::new(), going_on: 0 });
             self.controllers.len() - 1
         });
         &mut self.controllers[at]
@@ -106,22 +120,9 @@ impl Turns {
 }
 
 impl OfController {
-    const fn new(owner: ControllerId) -> Self {
-        Self { owner, waiting: VecDeque::new(), going_on: VecDeque::new(), takes_waiting: true }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.going_on.is_empty()
-    }
-
-    fn next(&mut self) -> Option<Turn> {
-        let takes_waiting = self.takes_waiting;
-        self.takes_waiting = !takes_waiting;
-        if takes_waiting {
-            self.waiting.pop_front().or_else(|| self.going_on.pop_front())
-        } else {
-            self.going_on.pop_front().or_else(|| self.waiting.pop_front())
-        }
+    /// Those that wait for their first turn.
+    fn waiting(&self) -> usize {
+        self.turns.len() - self.going_on
     }
 }
 
@@ -162,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_wait_alternate_with_those_that_go_on() {
+    fn programs_of_a_controller_take_turns() {
         let mut turns = Turns::default();
         turns.add(turn(0, 1));
         let first = turns.next().unwrap();
         assert!(turns.put_back(first).is_none());
         (1..4).for_each(|id| turns.add(turn(id, 1)));
         let order: Vec<u64> = std::iter::from_fn(|| turns.next()).map(|turn| turn.id.0).collect();
-        assert_eq!(order, [1, 0, 2, 3]);
+        assert_eq!(order, [0, 1, 2, 3]);
         assert_eq!(turns.going_on, 0);
     }
 
@@ -191,8 +192,8 @@ mod tests {
     fn program_is_late_from_its_deadline_on() {
         let mut turns = Turns::default();
         (5..8).for_each(|id| turns.add(turn(id, 1)));
-        assert_eq!((turns.has_late(4), turns.has_late(5)), (false, true));
+        assert_eq!((turns.may_have_late(4), turns.may_have_late(5)), (false, true));
         turns.extract(|turn| turn.deadline_ns <= 6);
-        assert_eq!((turns.has_late(6), turns.next().map(|turn| turn.id.0)), (false, Some(7)));
+        assert_eq!((turns.may_have_late(6), turns.next().map(|turn| turn.id.0)), (false, Some(7)));
     }
 }

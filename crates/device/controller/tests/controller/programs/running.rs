@@ -240,8 +240,8 @@ fn more_programs_than_the_device_keeps_are_refused_until_one_ends() {
     for _ in 1..32 {
         begin(&mut host, FREE, 0);
     }
-    // Each has its first turn, between those of the ones that go on.
-    for _ in 0..64 {
+    // Each has its first turn.
+    for _ in 0..32 {
         assert_eq!(step(&mut host), ProgramsProgress::Running);
     }
     for (count, result) in [(100_000, Err(Status::INSUFFICIENT_PROGRAM_RESOURCES)), (5_000, Ok(7))] {

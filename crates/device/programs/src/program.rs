@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use byway_spec::programs::ProgramType;
+use sha2::{Digest, Sha256};
 
 use crate::builtin::{BuiltIn, Run};
 use crate::ebpf::{Machine, Verified};
@@ -12,11 +13,16 @@ use crate::refusal::Refusal;
 #[cfg(feature = "wasm")]
 use crate::wasm;
 
+/// Bytes of a SHA-256.
+pub const SHA256_BYTES: usize = 32;
+
 /// A program that was verified, or one of the device. It is in use while a clone of its `Arc` is held.
 #[derive(Debug)]
 pub struct Program {
     identifier: Option<u64>,
     size_bytes: u64,
+    /// Of its bytes as loaded; none of a program of the device.
+    sha256: Option<[u8; SHA256_BYTES]>,
     code: Code,
 }
 
@@ -50,13 +56,15 @@ impl Program {
             ProgramType::WASM => Code::Wasm(wasm::Verified::load(bytes)?),
             _ => return Err(Refusal::InvalidProgramType),
         };
-        Ok(Self { identifier, size_bytes: bytes.len() as u64, code })
+        let sha256 = Some(Sha256::digest(bytes).into());
+        Ok(Self { identifier, size_bytes: bytes.len() as u64, sha256, code })
     }
 
     /// A program of the device.
     #[must_use]
     pub const fn built_in(built_in: BuiltIn) -> Self {
-        Self { identifier: Some(built_in.identifier()), size_bytes: 0, code: Code::BuiltIn(built_in) }
+        let identifier = Some(built_in.identifier());
+        Self { identifier, size_bytes: 0, sha256: None, code: Code::BuiltIn(built_in) }
     }
 
     /// Whether programs of this type can be loaded.
@@ -113,6 +121,21 @@ impl Program {
             Code::Ebpf(_) | Code::BuiltIn(_) => 256,
         }
     }
+
+    /// SHA-256 of its bytes as loaded; `None` of a program of the device.
+    #[must_use]
+    pub const fn sha256(&self) -> Option<&[u8; SHA256_BYTES]> {
+        self.sha256.as_ref()
+    }
+
+    /// The program, if it is one of the device.
+    #[must_use]
+    pub const fn as_built_in(&self) -> Option<BuiltIn> {
+        match self.code {
+            Code::BuiltIn(built_in) => Some(built_in),
+            _ => None,
+        }
+    }
 }
 
 /// What the state of a run takes that allocates a stack at most: about 0.1 µs.
@@ -139,11 +162,21 @@ impl Execution {
     /// WebAssembly; for a program of the device it is 8 to 64 bytes, of a record or of what is checked.
     #[must_use]
     pub fn new(program: Arc<Program>, ranges: &Ranges, parameters: [u64; 2], steps_max: u64) -> Self {
-        let lengths = ranges.as_slice().iter().map(|range| range.length_bytes());
+        let lengths = ranges.as_slice().iter().map(|range| range.length_bytes()).collect();
+        Self::over(program, lengths, parameters, steps_max)
+    }
+
+    /// The same over ranges of these lengths in bytes.
+    pub(crate) fn over(
+        program: Arc<Program>,
+        lengths: Vec<u32>,
+        parameters: [u64; 2],
+        steps_max: u64,
+    ) -> Self {
         let state = match &program.code {
-            Code::Ebpf(_) => State::Ebpf(Machine::new(lengths, parameters)),
+            Code::Ebpf(_) => State::Ebpf(Machine::new(lengths.into_iter(), parameters)),
             #[cfg(feature = "wasm")]
-            Code::Wasm(_) => State::Wasm(wasm::Run::new(lengths.collect(), parameters)),
+            Code::Wasm(_) => State::Wasm(wasm::Run::new(lengths, parameters)),
             Code::BuiltIn(built_in) => State::BuiltIn(Run::new(*built_in, parameters)),
         };
         Self { program, state, steps_left: steps_max }

@@ -166,6 +166,14 @@ impl Slots {
         }
     }
 
+    /// The activated programs of an identifier, by index.
+    pub fn activated(&self, identifier: u64) -> impl Iterator<Item = &Arc<Program>> {
+        self.slots.iter().filter_map(move |slot| match slot {
+            Slot::Activated(program) if program.identifier() == Some(identifier) => Some(program),
+            _ => None,
+        })
+    }
+
     /// The list of programs, by index.
     pub fn descriptors(&self) -> impl Iterator<Item = ProgramDescriptor> {
         self.slots.iter().enumerate().map(|(index, slot)| slot.descriptor(is_built_in(index)))

@@ -41,6 +41,18 @@ impl BuiltIn {
     pub const fn identifier(self) -> u64 {
         self as u64 + 1
     }
+
+    /// Its name in options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Aggregate => "aggregate",
+            Self::Crc32c => "crc32c",
+            Self::Crc64 => "crc64",
+            Self::Decompress => "decompress",
+        }
+    }
 }
 
 /// A run of a program of the device.

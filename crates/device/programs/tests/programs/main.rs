@@ -4,6 +4,7 @@
 mod assembler;
 mod built_in;
 mod ebpf;
+mod object;
 mod random;
 #[cfg(feature = "wasm")]
 mod wasm;

@@ -5,6 +5,7 @@
 //! enable it by feature [`FEATURE_METHODS`]. Opcodes that carry payload in the command itself have 00b in their
 //! low two bits, so that no layer in between expects a data pointer.
 
+mod exec;
 mod inline_read;
 mod log;
 mod many_keys;
@@ -17,6 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::base::feature::FeatureId;
 
+pub use exec::{EXEC_KEY_LEN_BYTES, ExecFields, exec_request_head, read_exec_request};
 pub use inline_read::{
     INLINE_RESULT, RESULT_ENTRY_BYTES, ResultsCdw11, has_inline_result, inline_result_bytes,
     inline_result_max_bytes, result_bytes, result_entries, result_entry, set_inline_result_max_bytes,
@@ -131,8 +133,10 @@ pub struct VendorArea {
     pub query_text_max_bytes: u32,
     /// Longest result behind its completion in bytes.
     pub inline_read_max_bytes: u32,
+    /// Longest request and longest output of Exec in bytes, 0 where no namespace allows a program.
+    pub exec_max_bytes: u32,
     /// Reserved.
-    pub reserved: [u8; 912],
+    pub reserved: [u8; 908],
 }
 
 assert_size! { VendorArea = 1024; }
@@ -149,6 +153,8 @@ open_enum! {
     pub struct VendorOpcode(u8) {
         /// Store: 35 value bytes in CDW4–9, CDW11 bits 31:8, CDW12–13; the rest by [`Self::KV_TRANSFER`].
         KV_WRITE_PIGGYBACK = 0x80 "KV Write Piggyback",
+        /// A program over the value of a key: see [`ExecFields`].
+        KV_EXEC = 0x83 "KV Exec",
         /// 56 more value bytes in CDW2–15, bound to their write by queue order.
         KV_TRANSFER = 0x84 "KV Transfer",
         /// Store, pass-through form: 11 value bytes; a longer value's completion returns a payload id.
@@ -267,7 +273,7 @@ mod tests {
                 }
                 VendorOpcode::WRITE_EXECUTION_PLAN => Direction::HostToDevice,
                 VendorOpcode::QUERY_WAIT | VendorOpcode::QUERY_END => Direction::None,
-                VendorOpcode::KV_RETRIEVE_MANY => Direction::Both,
+                VendorOpcode::KV_RETRIEVE_MANY | VendorOpcode::KV_EXEC => Direction::Both,
                 opcode if opcode >= VendorOpcode::KV_STORE_PRP_TAIL => Direction::HostToDevice,
                 _ => Direction::None,
             };

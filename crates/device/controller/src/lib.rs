@@ -21,6 +21,7 @@ mod data_use;
 mod deferred;
 mod delegated;
 mod error;
+mod exec;
 mod external;
 mod fast_path;
 mod fused;
@@ -44,6 +45,7 @@ mod ticket;
 mod transfer;
 
 pub use byway_flash::{FinishedSync, PendingSync};
+pub use byway_programs::{AllowList, Allowed, NamesNoProgram};
 pub use capsules::{ConnectError, Overrun, Posted};
 pub use controller::{Controller, Next};
 pub use counting::{
@@ -57,7 +59,8 @@ pub use fast_path::{FastAnswer, FastCommand, FastPath};
 pub use fused::FusedCommand;
 pub use id::{ControllerId, QueryId, RunId};
 pub use limits::{
-    CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, MAX_IO_QUEUES, MAX_NAMESPACES, MAX_TRANSFER_BYTES,
+    CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, EXEC_MAX_BYTES, MAX_IO_QUEUES, MAX_NAMESPACES,
+    MAX_TRANSFER_BYTES,
 };
 pub use lookup_hints::NamespaceHints;
 pub use namespace::engine;

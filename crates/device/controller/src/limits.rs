@@ -69,6 +69,21 @@ pub(crate) const PROGRAM_RUNS_TOTAL_MAX: usize = 128;
 /// Most programs of one controller that wait for their first turn: a full queue.
 pub(crate) const PROGRAMS_WAITING_MAX: usize = 1024;
 
+/// Longest request and longest output of Exec in bytes.
+pub const EXEC_MAX_BYTES: usize = byway_programs::OUTPUT_MAX_BYTES;
+
+/// Bytes of a value that Exec copies at once: that holds up other commands as long as a query's slice does.
+pub(crate) const EXEC_SLICE_BYTES: usize = 64 << 10;
+
+/// Bytes of a value that are copied in the time of one step.
+pub(crate) const EXEC_BYTES_PER_STEP: usize = 16;
+
+/// Copies of a value that is moved or overwritten meanwhile, before Exec gives up.
+pub(crate) const EXEC_COPIES_MAX: u32 = 16;
+
+/// Most bytes of values, inputs and outputs of Exec that are kept between two pieces, of all controllers together.
+pub(crate) const EXEC_KEPT_BYTES: usize = 64 << 20;
+
 /// Most steps of a program, if the device's options say nothing else: about 14 s of eBPF.
 pub(crate) const PROGRAM_STEPS_MAX: u64 = 1 << 32;
 

@@ -56,7 +56,7 @@ pub fn admin_only_reports(opcode: u8) -> bool {
 #[inline]
 pub(crate) const fn access(opcode: u8) -> Access {
     match opcode {
-        RETRIEVE_OR_READ | COMPARE | VERIFY | LIST | EXIST | SCAN | RETRIEVE_MANY => Access::Read,
+        RETRIEVE_OR_READ | COMPARE | VERIFY | LIST | EXIST | SCAN | RETRIEVE_MANY | EXEC => Access::Read,
         _ if is_query(VendorOpcode(opcode)) => Access::Read,
         _ => Access::Write,
     }
@@ -68,4 +68,5 @@ const VERIFY: u8 = NvmOpcode::VERIFY.0;
 const LIST: u8 = KvOpcode::LIST.0;
 const EXIST: u8 = KvOpcode::EXIST.0;
 const SCAN: u8 = VendorOpcode::KV_SCAN.0;
+const EXEC: u8 = VendorOpcode::KV_EXEC.0;
 const RETRIEVE_MANY: u8 = VendorOpcode::KV_RETRIEVE_MANY.0;

@@ -120,7 +120,7 @@ fn io_commands(csi: Csi) -> Result<Vec<(u8, Effects)>, CommandError> {
 
 fn vendor_effects(opcode: VendorOpcode) -> Effects {
     match opcode {
-        VendorOpcode::KV_SCAN | VendorOpcode::KV_RETRIEVE_MANY => SUPPORTED,
+        VendorOpcode::KV_SCAN | VendorOpcode::KV_RETRIEVE_MANY | VendorOpcode::KV_EXEC => SUPPORTED,
         _ if is_query(opcode) => SUPPORTED,
         _ => CHANGES_DATA,
     }
@@ -164,6 +164,7 @@ fn has_io_command(cx: &Context<'_, '_>, transfers: EnabledTransfers, csi: Csi, o
     let exported = cx.subsystem.engine_commands();
     match NvmOpcode(opcode) {
         _ if is_query(VendorOpcode(opcode)) => cx.subsystem.query_text_max_bytes() > 0,
+        _ if opcode == VendorOpcode::KV_EXEC.0 => cx.subsystem.has_exec(),
         _ if opcode >= FIRST_VENDOR_OPCODE => transfers.has_command(VendorOpcode(opcode)),
         _ if csi != Csi::NVM => true,
         NvmOpcode::COMPARE => exported.compare,

@@ -25,8 +25,8 @@ use super::{error_log, event, health, keep_alive, sanitize};
 use crate::error::CommandError;
 use crate::id::ControllerId;
 use crate::limits::{
-    ABORT_LIMIT_Z, ACWU_Z, BULK_MAX_BYTES, CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, COMMAND_SETS, FIRMWARE,
-    FUSES, MAX_NAMESPACES, PAGE_BYTES, RESULT_MAX_BYTES, RETRIEVE_MANY_MAX,
+    ABORT_LIMIT_Z, ACWU_Z, BULK_MAX_BYTES, CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, COMMAND_SETS,
+    EXEC_MAX_BYTES, FIRMWARE, FUSES, MAX_NAMESPACES, PAGE_BYTES, RESULT_MAX_BYTES, RETRIEVE_MANY_MAX,
 };
 use crate::namespace::VALUE_MAX_BYTES;
 use crate::outcome::Outcome;
@@ -234,6 +234,7 @@ fn vendor_area(subsystem: &Subsystem, byte_region_bytes: u64) -> VendorArea {
         store_many_max_bytes: subsystem.store_many_max_bytes(),
         query_text_max_bytes: subsystem.query_text_max_bytes(),
         inline_read_max_bytes: inline_read_max_bytes(subsystem.profile()),
+        exec_max_bytes: if subsystem.has_exec() { EXEC_MAX_BYTES as u32 } else { 0 },
         device_memory_bytes: windows.window_bytes * u64::from(windows.count),
         cxl_window_bytes: windows.window_bytes,
         cxl_windows: windows.count,

@@ -17,18 +17,19 @@ impl Controller {
     /// Completes a command that an external engine has finished. If its queue is gone, only its slot is released.
     pub fn complete_external(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, done: Done) {
         let Done { work, result, text, at_ps, .. } = done;
-        let Some(Outstanding { ticket, at, mapped }) = self.external.remove(work) else {
+        let Some(Outstanding { ticket, at, mut mapped }) = self.external.remove(work) else {
             return subsystem.abandon_external(work);
         };
         let qid = ticket.sqid;
         port.meter.advance_to(at_ps);
+        let at = ExternalCommand { reply: subsystem.reply_of(&at), ..at };
         let result = result.map(|answer| self.answer_of(work, answer));
         if result.is_err() {
             self.forget_plan_of(work);
         }
-        let result =
-            result.and_then(|answer| self.hand_over(subsystem, port, at, mapped.as_deref()).map(|()| answer));
-        let has_data = result.is_ok() && at.reply.data_bytes > 0 && mapped.is_none();
+        let result = result
+            .and_then(|answer| self.hand_over(subsystem, port, at, mapped.as_deref_mut()).map(|()| answer));
+        let has_data = result.is_ok() && at.reply.room_bytes > 0 && mapped.is_none();
         self.external.reuse(mapped);
         let status = result.as_ref().map_or_else(|error| error.status, |_| Status::SUCCESS);
         subsystem.count_external(work, status);
@@ -62,9 +63,10 @@ impl Controller {
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
         at: ExternalCommand,
-        mapped: Option<&Mapped>,
+        mapped: Option<&mut Mapped>,
     ) -> Result<(), CommandError> {
         let Some(mapped) = mapped else { return Ok(()) };
+        mapped.len_bytes = mapped.len_bytes.min(at.reply.data_bytes as usize);
         let data = subsystem.external_memory(at.work);
         let data = data.and_then(|data| data.get(..at.reply.data_bytes as usize)).ok_or(GONE)?;
         let mut sink = HostData::Mapped(mapped).sink(&mut self.room.stage)?;

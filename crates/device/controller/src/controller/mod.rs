@@ -10,6 +10,7 @@ mod capsules;
 mod deferred;
 mod delegation;
 mod doorbells;
+mod exec;
 mod external;
 mod finish;
 mod fused;

@@ -34,6 +34,9 @@ impl Controller {
         if is_query(opcode) {
             return self.execute_query(subsystem, port, arrived);
         }
+        if opcode == VendorOpcode::KV_EXEC {
+            return self.execute_exec(subsystem, port, arrived);
+        }
         if !self.admin.transfers().has_command(opcode) {
             return Err(NOT_ENABLED);
         }

@@ -68,6 +68,11 @@ impl ProgramsNamespace {
         self.slots.descriptors().collect()
     }
 
+    /// Its activated programs of an identifier.
+    pub(crate) fn activated(&self, identifier: u64) -> impl Iterator<Item = &Arc<Program>> {
+        self.slots.activated(identifier)
+    }
+
     /// Its sets of ranges.
     pub(crate) fn sets(&mut self) -> &mut RangeSets {
         &mut self.sets

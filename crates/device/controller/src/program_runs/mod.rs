@@ -15,7 +15,9 @@ use byway_programs::{Execution, Ranges};
 use byway_spec::Status;
 
 use crate::error::CommandError;
+use crate::exec::{Output, ValueRun};
 use crate::id::{ControllerId, RunId};
+use crate::limits::EXEC_KEPT_BYTES;
 use crate::outcome::{Done, ExternalCommand, ExternalWork};
 
 pub(crate) use budget::HoldBudget;
@@ -58,12 +60,45 @@ pub enum ProgramsProgress {
 pub(crate) struct ProgramRun {
     /// The controller that its command came over.
     pub owner: ControllerId,
-    /// The namespace of the program.
+    /// The namespace of the program, or of the value for a program of the device.
     pub nsid: u32,
-    /// What it sees. The set is in use while this is held.
-    pub ranges: Arc<Ranges>,
-    /// Its state. The program is in use while this is held.
-    pub execution: Execution,
+    /// What it runs over. The program is in use while this is held.
+    pub over: RunOver,
+}
+
+/// What a program runs over.
+#[derive(Debug)]
+pub(crate) enum RunOver {
+    /// Ranges of memory. A set of them is in use while this is held.
+    Ranges { ranges: Arc<Ranges>, execution: Execution },
+    /// The value of a key of a namespace.
+    Value { nsid: u32, run: Box<ValueRun> },
+}
+
+impl ProgramRun {
+    /// Whether it sees anything of a namespace.
+    pub fn sees(&self, nsid: u32) -> bool {
+        match &self.over {
+            RunOver::Ranges { ranges, .. } => ranges.namespaces().any(|other| other == nsid),
+            RunOver::Value { nsid: other, .. } => *other == nsid,
+        }
+    }
+
+    /// Bytes that it keeps between two turns, beside its state.
+    pub fn bytes(&self) -> usize {
+        match &self.over {
+            RunOver::Ranges { .. } => 0,
+            RunOver::Value { run, .. } => run.bytes(),
+        }
+    }
+}
+
+/// The output of a program that has ended, until its host has it.
+#[derive(Debug)]
+struct KeptOutput {
+    owner: ControllerId,
+    id: RunId,
+    bytes: Vec<u8>,
 }
 
 /// Programs that run.
@@ -77,6 +112,7 @@ pub(crate) struct ProgramRuns {
     last: u64,
     /// Commands of programs that have ended.
     ended: Vec<Done>,
+    outputs: Vec<KeptOutput>,
 }
 
 impl ProgramRuns {
@@ -85,7 +121,7 @@ impl ProgramRuns {
     /// # Errors
     /// Insufficient Program Resources: as many wait as the device keeps, or there is no thread.
     pub fn add(&mut self, run: ProgramRun, time_max_ns: u64) -> Result<ExternalCommand, CommandError> {
-        if !self.turns.has_room_for(run.owner) {
+        if !self.turns.has_room_for(run.owner) || self.kept_bytes() + run.bytes() > EXEC_KEPT_BYTES {
             return Err(TOO_MANY);
         }
         let runner = self.runner.as_deref().filter(|runner| runner.wake()).ok_or(NO_THREAD)?;
@@ -123,6 +159,29 @@ impl ProgramRuns {
         self.ended.push(Done { owner, work: ExternalWork::Program(id), result, text: None, at_ps: 0 });
     }
 
+    /// The same of a program with an output, as far as its host takes that. Its reads of the flash ended at modelled time `at_ps`.
+    pub fn end_with(&mut self, id: RunId, owner: ControllerId, output: Output, at_ps: u64) {
+        let result = Ok([output.len_bytes, 0]);
+        self.outputs.push(KeptOutput { owner, id, bytes: output.bytes });
+        self.ended.push(Done { owner, work: ExternalWork::Program(id), result, text: None, at_ps });
+    }
+
+    /// The output of a program that has ended.
+    pub fn output(&self, id: RunId) -> Option<&[u8]> {
+        self.outputs.iter().find(|output| output.id == id).map(|output| output.bytes.as_slice())
+    }
+
+    /// Forgets the output of a program: its host has it, or is gone.
+    pub fn forget_output(&mut self, id: RunId) {
+        self.outputs.retain(|output| output.id != id);
+    }
+
+    /// Bytes of values, inputs and outputs.
+    fn kept_bytes(&self) -> usize {
+        let outputs: usize = self.outputs.iter().map(|output| output.bytes.len()).sum();
+        self.turns.kept_bytes() + outputs
+    }
+
     /// Whether a command of a program that ended was not taken.
     pub const fn has_ended(&self) -> bool {
         !self.ended.is_empty()
@@ -137,12 +196,14 @@ impl ProgramRuns {
     pub fn cancel(&mut self, id: RunId) {
         self.turns.extract(|turn| turn.id == id);
         self.ended.retain(|done| done.work != ExternalWork::Program(id));
+        self.forget_output(id);
     }
 
     /// Forgets the programs of a controller, whose commands are gone.
     pub fn cancel_all_of(&mut self, owner: ControllerId) {
         self.turns.extract(|turn| turn.run.owner == owner);
         self.ended.retain(|done| done.owner != owner);
+        self.outputs.retain(|output| output.owner != owner);
     }
 
     /// Ends each program for which `reason` gives an error.
@@ -171,5 +232,5 @@ const TOO_LATE: CommandError = CommandError::new(
     Status::INSUFFICIENT_PROGRAM_RESOURCES,
     "the program did not end within its limit of time",
 );
-pub(crate) const NO_THREAD: CommandError =
+const NO_THREAD: CommandError =
     CommandError::new(Status::INSUFFICIENT_PROGRAM_RESOURCES, "the device has no thread for a long program");

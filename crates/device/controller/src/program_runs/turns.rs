@@ -85,6 +85,12 @@ impl Turns {
         None
     }
 
+    /// Bytes of values and inputs of programs.
+    pub fn kept_bytes(&self) -> usize {
+        let turns = self.controllers.iter().flat_map(|controller| &controller.turns);
+        turns.map(|turn| turn.run.bytes()).sum()
+    }
+
     fn may_go_on(&self, owner: ControllerId) -> bool {
         let own = self.controllers.iter().find(|controller| controller.owner == owner);
         let own = own.map_or(0, |controller| controller.going_on);
@@ -134,12 +140,14 @@ mod tests {
     use byway_programs::{BuiltIn, Execution, Program, Ranges};
 
     use super::*;
+    use crate::program_runs::RunOver;
 
     fn turn(id: u64, owner: u16) -> Turn {
         let ranges = Arc::new(Ranges::default());
         let program = Arc::new(Program::built_in(BuiltIn::Crc32c));
         let execution = Execution::new(program, &ranges, [0; 2], 1);
-        let run = ProgramRun { owner: ControllerId(owner), nsid: 1, ranges, execution };
+        let over = RunOver::Ranges { ranges, execution };
+        let run = ProgramRun { owner: ControllerId(owner), nsid: 1, over };
         Turn { id: RunId(id), run, deadline_ns: id, is_first: true }
     }
 

@@ -8,7 +8,7 @@ use crate::id::ControllerId;
 use crate::limits::{MAX_NAMESPACES, MAX_TRANSFER_BYTES};
 use crate::namespace::engine::{EngineCommands, EngineShape};
 use crate::namespace::{BlockEngine, ExportedNamespace, Namespace, Pair};
-use crate::outcome::{Done, ExternalCommand, ExternalWork, Outcome};
+use crate::outcome::{Done, ExternalCommand, ExternalWork, Outcome, Reply};
 use crate::reservation::Reservations;
 
 impl Subsystem {
@@ -133,17 +133,35 @@ impl Subsystem {
         true
     }
 
-    /// The memory of a command of an engine that is not under way.
-    pub(crate) fn external_memory(&mut self, work: ExternalWork) -> Option<&mut [u8]> {
-        let ExternalWork::Engine { nsid, place } = work else { return None };
-        Some(self.exported_mut(nsid)?.memory(place))
+    /// The data of a command that is not under way.
+    pub(crate) fn external_memory(&mut self, work: ExternalWork) -> Option<&[u8]> {
+        match work {
+            ExternalWork::Engine { nsid, place } => Some(self.exported_mut(nsid)?.memory(place)),
+            ExternalWork::Program(id) => self.programs.output(id),
+            ExternalWork::Query(_) => None,
+        }
     }
 
-    /// Releases what an engine keeps for a command that is over.
+    /// The data that goes to the host of a command which is done. How long an output is, is known at the end of its program.
+    pub(crate) fn reply_of(&self, at: &ExternalCommand) -> Reply {
+        match at.work {
+            ExternalWork::Program(id) => {
+                let data_bytes = self.programs.output(id).map_or(0, |output| output.len() as u32);
+                Reply { data_bytes, ..at.reply }
+            }
+            ExternalWork::Engine { .. } | ExternalWork::Query(_) => at.reply,
+        }
+    }
+
+    /// Releases what an engine keeps for a command that is over, or the output of its program.
     pub(crate) fn release_external(&mut self, work: ExternalWork) {
         self.counting.iter_mut().for_each(|counting| counting.forget_external(work));
-        if let ExternalWork::Engine { nsid, place } = work {
-            self.exported_mut(nsid).into_iter().for_each(|exported| exported.release(place));
+        match work {
+            ExternalWork::Engine { nsid, place } => {
+                self.exported_mut(nsid).into_iter().for_each(|exported| exported.release(place));
+            }
+            ExternalWork::Program(id) => self.programs.forget_output(id),
+            ExternalWork::Query(_) => {}
         }
     }
 
@@ -165,7 +183,7 @@ impl Subsystem {
     /// Copies the data of a command to `into`, fills the rest with zeroes, and releases its slot. Only zeroes if the
     /// namespace is not exported any more.
     pub fn take_data(&mut self, at: &ExternalCommand, into: &mut [u8]) {
-        let data = self.external_memory(at.work).map_or(&[][..], |data| &*data);
+        let data = self.external_memory(at.work).unwrap_or_default();
         let data = data.get(..at.reply.data_bytes as usize).unwrap_or_default();
         let (filled, rest) = into.split_at_mut(data.len().min(into.len()));
         filled.copy_from_slice(&data[..filled.len()]);

@@ -7,6 +7,7 @@ mod changes;
 mod controllers;
 mod counting;
 mod engines;
+mod exec;
 mod flash_events;
 mod following;
 mod health;
@@ -40,6 +41,7 @@ use crate::reservation::{Hosts, Notices, Reservations};
 pub use changes::Changes;
 pub use controllers::MAX_CONTROLLERS;
 pub(crate) use controllers::{ControllerSet, PerController};
+pub(crate) use exec::Begun;
 pub(crate) use following::{Attempts, OVERTAKEN, READS};
 pub use health::Health;
 pub(crate) use health::{

@@ -1,9 +1,11 @@
 //! Names and options of a subsystem, and errors of opening it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use byway_flash::FlashError;
 use byway_kv::{KvError, KvFormat, KvOptions};
+use byway_programs::AllowList;
 
 use crate::limits::{MAX_NAMESPACES, PROGRAM_STEPS_MAX, PROGRAM_TIME_MAX};
 
@@ -38,6 +40,9 @@ pub struct SubsystemOptions {
     /// Longest time of one program, from its command on. One that takes longer, because others run beside it, is stopped with
     /// Insufficient Program Resources.
     pub program_time_max: Duration,
+    /// Programs that hosts may run over values by Exec, by the identifier of the key-value namespace. No program runs over values of a
+    /// namespace without a list, or with an empty one.
+    pub exec_allowed: BTreeMap<u32, AllowList>,
 }
 
 impl Default for SubsystemOptions {
@@ -51,6 +56,7 @@ impl Default for SubsystemOptions {
             namespace_management: true,
             program_steps_max: PROGRAM_STEPS_MAX,
             program_time_max: PROGRAM_TIME_MAX,
+            exec_allowed: BTreeMap::new(),
         }
     }
 }
@@ -71,6 +77,8 @@ impl SubsystemOptions {
         program_steps_max: u64;
         /// Longest time of one program, from its command on; 20 s by default.
         program_time_max: Duration;
+        /// Programs that hosts may run over values by Exec, by the identifier of the key-value namespace.
+        exec_allowed: BTreeMap<u32, AllowList>;
     }
 }
 

@@ -2,17 +2,30 @@
 
 use std::sync::Arc;
 
-use byway_programs::{Execution, Memory, Progress, Ranges};
+use byway_programs::{Execution, Memory, Program, Progress, Ranges};
 use byway_spec::Status;
 use byway_spec::programs::MemoryRangeDescriptor;
 
+use super::exec::VALUES_GONE;
 use super::{IN_PROGRESS, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
+use crate::exec::Output;
 use crate::id::{ControllerId, RunId};
 use crate::limits::{EXECUTE_STEPS_MAX, INLINE_STEPS};
 use crate::namespace::{Namespace, Prepared, ProgramsNamespace, Wanted, refused, stopped};
-use crate::outcome::{Done, Outcome};
-use crate::program_runs::{HoldBudget, NO_THREAD, ProgramRun, ProgramRunner, ProgramRuns, ProgramsProgress};
+use crate::outcome::{Done, ExternalCommand, Outcome};
+use crate::program_runs::{HoldBudget, ProgramRun, ProgramRunner, ProgramRuns, ProgramsProgress, RunOver};
+
+/// A program after a turn.
+#[derive(Debug)]
+enum Advanced {
+    /// It goes on.
+    Pending,
+    /// It returned a number.
+    Value(u64),
+    /// It ran over a value, and has ended with this output. Its reads ended at this modelled time.
+    Output(Output, u64),
+}
 
 impl Subsystem {
     /// Has `runner` advance programs that do not end at once. Without one they are stopped.
@@ -35,8 +48,11 @@ impl Subsystem {
         {
             progress = ProgramsProgress::Running;
             match self.advance(&mut turn.run, self.programs.budget.steps()) {
-                Ok(Progress::Pending) => self.programs.put_back(turn),
-                Ok(Progress::Done(value)) => self.programs.end(turn.id, turn.run.owner, Ok(dwords(value))),
+                Ok(Advanced::Pending) => self.programs.put_back(turn),
+                Ok(Advanced::Value(value)) => self.programs.end(turn.id, turn.run.owner, Ok(dwords(value))),
+                Ok(Advanced::Output(output, at_ps)) => {
+                    self.programs.end_with(turn.id, turn.run.owner, output, at_ps);
+                }
                 Err(error) => self.programs.end(turn.id, turn.run.owner, Err(error)),
             }
         }
@@ -63,11 +79,12 @@ impl Subsystem {
         self.programs.cancel_all_of(owner);
     }
 
-    /// Fails the programs of a namespace that is deleted or formatted, and those that see a range of it.
+    /// Fails the programs of a namespace that is deleted or formatted, and those that see anything of it.
     pub(super) fn fail_programs_in(&mut self, nsid: u32) {
-        self.programs.fail_each(|run| match run.nsid == nsid {
-            true => Some(PROGRAMS_GONE),
-            false => run.ranges.namespaces().any(|other| other == nsid).then_some(MEMORY_GONE),
+        self.programs.fail_each(|run| match &run.over {
+            RunOver::Ranges { .. } if run.nsid != nsid && run.sees(nsid) => Some(MEMORY_GONE),
+            RunOver::Value { .. } if run.sees(nsid) => Some(VALUES_GONE),
+            _ => (run.nsid == nsid).then_some(PROGRAMS_GONE),
         });
     }
 
@@ -119,37 +136,62 @@ impl Subsystem {
             Wanted::Set(set) => set,
             Wanted::Listed(listed) => Arc::new(self.check_ranges(&listed, owner)?),
         };
-        let execution = Execution::new(program, &ranges, parameters, self.options.program_steps_max);
-        let mut run = ProgramRun { owner, nsid, ranges, execution };
-        if let Progress::Done(value) = self.advance_inline(&mut run)? {
+        let mut execution = Execution::new(program, &ranges, parameters, self.options.program_steps_max);
+        if let Some(steps) = self.inline_steps(execution.program())
+            && let Progress::Done(value) = self.advance_over_ranges(owner, &ranges, &mut execution, steps)?
+        {
             let [dw0, dw1] = dwords(value);
             return Ok(Outcome::Done { dw0, dw1 });
         }
-        let time_max_ns = u64::try_from(self.options.program_time_max.as_nanos()).unwrap_or(u64::MAX);
-        self.programs.add(run, time_max_ns).map(Outcome::External)
+        let over = RunOver::Ranges { ranges, execution };
+        self.keep_run(ProgramRun { owner, nsid, over }).map(Outcome::External)
     }
 
-    /// Begins a program by the thread that executes its command, if programs may take the time for it.
-    fn advance_inline(&mut self, run: &mut ProgramRun) -> Result<Progress, CommandError> {
+    /// Keeps a program that goes on, to advance it later.
+    pub(super) fn keep_run(&mut self, run: ProgramRun) -> Result<ExternalCommand, CommandError> {
+        let time_max_ns = u64::try_from(self.options.program_time_max.as_nanos()).unwrap_or(u64::MAX);
+        self.programs.add(run, time_max_ns)
+    }
+
+    /// Steps that a program may make by the thread that executes its command; `None` where programs may not take the time to begin it.
+    pub(super) fn inline_steps(&mut self, program: &Program) -> Option<u64> {
         let ProgramRuns { runner, budget, .. } = &mut self.programs;
-        let Some(runner) = runner.as_deref() else {
-            let progress = self.advance(run, EXECUTE_STEPS_MAX)?;
-            return if progress == Progress::Pending { Err(NO_THREAD) } else { Ok(progress) };
-        };
-        if !budget.admits(run.execution.program(), runner) {
-            return Ok(Progress::Pending);
+        let Some(runner) = runner.as_deref() else { return Some(EXECUTE_STEPS_MAX) };
+        if !budget.admits(program, runner) {
+            return None;
         }
-        budget.charge(run.execution.program().start_steps());
-        let steps = INLINE_STEPS.min(budget.steps());
-        self.advance(run, steps)
+        budget.charge(program.start_steps());
+        Some(INLINE_STEPS.min(budget.steps()))
     }
 
     /// Runs about `steps` steps of a program, if its host still has all that it works on.
-    fn advance(&mut self, run: &mut ProgramRun, steps: u64) -> Result<Progress, CommandError> {
-        if !self.is_attached(run.nsid, run.owner) {
+    fn advance(&mut self, run: &mut ProgramRun, steps: u64) -> Result<Advanced, CommandError> {
+        let owner = run.owner;
+        if !self.is_attached(run.nsid, owner) {
             return Err(PROGRAMS_GONE);
         }
-        if !run.ranges.namespaces().all(|nsid| self.is_attached(nsid, run.owner)) {
+        match &mut run.over {
+            RunOver::Ranges { ranges, execution } => {
+                Ok(match self.advance_over_ranges(owner, ranges, execution, steps)? {
+                    Progress::Pending => Advanced::Pending,
+                    Progress::Done(value) => Advanced::Value(value),
+                })
+            }
+            RunOver::Value { nsid, run } => {
+                let output = self.advance_over_value(owner, *nsid, run, steps)?;
+                Ok(output.map_or(Advanced::Pending, |output| Advanced::Output(output, run.at_ps())))
+            }
+        }
+    }
+
+    fn advance_over_ranges(
+        &mut self,
+        owner: ControllerId,
+        ranges: &Ranges,
+        execution: &mut Execution,
+        steps: u64,
+    ) -> Result<Progress, CommandError> {
+        if !ranges.namespaces().all(|nsid| self.is_attached(nsid, owner)) {
             return Err(MEMORY_GONE);
         }
         let memories =
@@ -157,18 +199,18 @@ impl Subsystem {
                 Namespace::Memory(memory) => Some((nsid, memory.memory())),
                 _ => None,
             });
-        let mut slices = run.ranges.borrow(memories).ok_or(MEMORY_GONE)?;
+        let mut slices = ranges.borrow(memories).ok_or(MEMORY_GONE)?;
         let ProgramRuns { runner, budget, .. } = &mut self.programs;
         let has_time = || runner.as_deref().is_none_or(|runner| runner.now_ns() < budget.until_ns());
-        let before = run.execution.steps_left();
-        let progress = run.execution.advance_while(&mut slices, steps, has_time);
-        budget.charge((before - run.execution.steps_left()).max(TURN_STEPS));
+        let before = execution.steps_left();
+        let progress = execution.advance_while(&mut slices, steps, has_time);
+        budget.charge((before - execution.steps_left()).max(TURN_STEPS));
         progress.map_err(stopped)
     }
 }
 
 /// What a turn takes at least, in steps: its ranges are looked up.
-const TURN_STEPS: u64 = 16;
+pub(super) const TURN_STEPS: u64 = 16;
 
 /// DW0 and DW1 of the completion.
 const fn dwords(value: u64) -> [u32; 2] {

@@ -148,7 +148,8 @@ impl Subsystem {
         self.key_values(nsid).map(|_| ())
     }
 
-    fn key_values(&mut self, nsid: u32) -> Result<(&mut KvNamespace, &mut Flash), CommandError> {
+    /// A key-value namespace and the flash.
+    pub(super) fn key_values(&mut self, nsid: u32) -> Result<(&mut KvNamespace, &mut Flash), CommandError> {
         self.check_not_sanitizing()?;
         let (namespace, flash) = self.parts_of(nsid).ok_or(NO_NAMESPACE)?;
         namespace.kv().map(|kv| (kv, flash))

@@ -1,5 +1,6 @@
 //! Memory namespaces and programs: commands of their sets, and what each refuses.
 
+mod exec;
 mod running;
 
 use byway_spec::base::admin::{AdminOpcode, FormatCdw10, NamespaceCdw11, SanitizeCdw10, SelectCdw10};

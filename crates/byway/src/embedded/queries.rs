@@ -43,8 +43,12 @@ mod sql {
     use std::time::Duration;
 
     use bytes::Bytes;
-    use byway_compute::{Cancellation, Format, Limits, Object, ObjectError, Query, QueryError};
-    use byway_local::{ObjectRead, ObjectReadError, QueryFailure, QueryRunner, QueryTask};
+    use byway_compute::{
+        Cancellation, Format, Limits, Object, ObjectError, Query, QueryError, RecentQueries,
+    };
+    use byway_local::{
+        ObjectRead, ObjectReadError, QueryFailure, QueryObject, QueryRequest, QueryRunner, QueryTask,
+    };
     use byway_spec::Status;
     use byway_spec::vendor::QueryFormat;
 
@@ -58,13 +62,17 @@ mod sql {
     #[derive(Debug)]
     pub(super) struct SqlRunner {
         limits: Limits,
+        recent: RecentQueries,
     }
+
+    /// Largest object in bytes whose queries are kept ready.
+    const RECENT_MAX_BYTES: u64 = 16 << 10;
 
     impl SqlRunner {
         pub(super) fn new(threads: NonZero<usize>) -> Self {
             let mut limits = Limits::default();
             (limits.threads, limits.memory_bytes, limits.time) = (threads, MEMORY_BYTES, TIME);
-            Self { limits }
+            Self { limits, recent: RecentQueries::default() }
         }
 
         fn execute(&self, task: &QueryTask<'_>) -> Result<(), QueryError> {
@@ -76,15 +84,40 @@ mod sql {
                 return explain(&query, &object, &limits, task);
             }
             let cancellation = Cancellation::from(Arc::clone(task.cancelled));
-            let format = format_of(task);
+            let format = format_of(task.format, task.has_header);
             query.run_into(&object, format, &limits, &cancellation, &mut |bytes| task.result.put(bytes))?;
+            self.keep(task, &query);
             Ok(())
+        }
+
+        /// Keeps a query of a small object ready.
+        fn keep(&self, task: &QueryTask<'_>, query: &Query) {
+            let len_bytes = task.object.len_bytes();
+            if len_bytes > RECENT_MAX_BYTES {
+                return;
+            }
+            let mut object = vec![0; len_bytes as usize];
+            if task.object.read(0, &mut object).is_ok() {
+                self.recent.keep(task.text, query, &object.into());
+            }
         }
     }
 
     impl QueryRunner for SqlRunner {
         fn text_max_bytes(&self) -> u32 {
             u32::try_from(self.limits.text_bytes).unwrap_or(u32::MAX)
+        }
+
+        fn run_at_once(&self, mut query: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
+            let QueryObject::Copied(value) = &mut query.object else { return Err(query) };
+            let object = Bytes::from(std::mem::take(value));
+            match self.recent.run(&query.text, &object, format_of(query.format, query.has_header)) {
+                Some(result) => Ok(result),
+                None => {
+                    query.object = QueryObject::Copied(object.into());
+                    Err(query)
+                }
+            }
         }
 
         fn run(&self, task: &QueryTask<'_>) -> Result<(), QueryFailure> {
@@ -107,11 +140,11 @@ mod sql {
         if task.result.put(text.as_bytes()) { Ok(()) } else { Err(QueryError::Cancelled) }
     }
 
-    fn format_of(task: &QueryTask<'_>) -> Format {
-        match task.format {
+    fn format_of(format: QueryFormat, has_header: bool) -> Format {
+        match format {
             QueryFormat::JSON_LINES => Format::JsonLines,
             QueryFormat::ARROW_STREAM => Format::ArrowStream,
-            _ => Format::Csv { header: task.has_header },
+            _ => Format::Csv { header: has_header },
         }
     }
 

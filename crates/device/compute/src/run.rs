@@ -32,7 +32,7 @@ pub struct QueryResult {
 }
 
 /// Takes the next bytes of a result. False ends the query as a cancellation does.
-type Give<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
+pub(crate) type Give<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
 
 impl Query {
     /// Runs the query on `object`, on this thread.
@@ -84,17 +84,28 @@ impl Query {
         let table = Table::open(Arc::clone(object), Arc::clone(watch))?;
         let plan = Plan::bind(self, table.columns())?;
         let table = table.prepared(&plan)?;
-        let mut rows = RowsOut::new(&plan, watch, format, give)?;
-        let scan = Scan { table: &table, plan: &plan, watch };
-        match &plan.grouping {
-            None => scan.rows(&mut rows)?,
-            Some(grouping) => {
-                let groups = scan.groups(&Arc::new(grouping.clone()))?;
-                let _ = rows.add(&groups.into_batch()?, watch)?;
-            }
-        }
-        rows.finish()
+        run_plan(&table, &plan, watch, format, give)
     }
+}
+
+/// Runs a plan on its object. Rows of the result.
+pub(crate) fn run_plan(
+    table: &Table,
+    plan: &Plan,
+    watch: &Watch,
+    format: Format,
+    give: Give<'_>,
+) -> Result<u64, QueryError> {
+    let mut rows = RowsOut::new(plan, watch, format, give)?;
+    let scan = Scan { table, plan, watch };
+    match &plan.grouping {
+        None => scan.rows(&mut rows)?,
+        Some(grouping) => {
+            let groups = scan.groups(grouping)?;
+            let _ = rows.add(&groups.into_batch()?, watch)?;
+        }
+    }
+    rows.finish()
 }
 
 /// The result of `work`, a failure where it panics: the Parquet library asserts what a damaged file may not fulfil.
@@ -119,7 +130,7 @@ impl Scan<'_> {
     }
 
     fn parts(&self) -> Result<Vec<Part>, QueryError> {
-        self.table.parts(self.plan, if self.is_alone() { usize::MAX } else { PART_ROWS })
+        self.table.parts(if self.is_alone() { usize::MAX } else { PART_ROWS })
     }
 
     /// Gives the rows of all parts to `rows`.

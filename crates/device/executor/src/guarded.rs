@@ -30,7 +30,7 @@ impl Acquire for Core {
 
     #[inline]
     fn begin_hold(&mut self) {
-        self.subsystem.renew_program_budget();
+        self.subsystem.begin_hold();
     }
 }
 

@@ -12,5 +12,6 @@ pub use window::Window;
 
 pub use byway_executor::{
     DeviceSnapshot, Embedded, EngineEvents, ExportError, Failed, Handle, Hosts, ObjectRead, ObjectReadError,
-    QueryFailure, QueryOptions, QueryRunner, QueryTask, RunBy, RunOptions, StartError, UpkeepBy, WatchedBy,
+    QueryFailure, QueryObject, QueryOptions, QueryRequest, QueryRunner, QueryTask, RunBy, RunOptions,
+    StartError, UpkeepBy, WatchedBy,
 };

@@ -4,6 +4,7 @@ mod cancel;
 mod ends;
 mod plans;
 mod results;
+mod short;
 
 use std::io::Read;
 use std::path::PathBuf;

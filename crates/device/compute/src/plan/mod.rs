@@ -31,7 +31,7 @@ pub(crate) struct Plan {
     /// Conditions that all must be true of a row.
     pub filters: Vec<Bound>,
     /// How rows become rows of the result.
-    pub grouping: Option<Grouping>,
+    pub grouping: Option<Arc<Grouping>>,
     /// Columns of the result, and behind them those that it is only sorted by: over what is read, or over the groups.
     pub items: Vec<Bound>,
     /// Columns and types of the result.
@@ -73,7 +73,7 @@ impl Plan {
         let (mut items, names) = select_list(query, &mut binder)?;
         let order = order_keys(query, &mut binder, &mut items, &names)?;
         let schema = schema_of(&items, &names);
-        let grouping = binder.aggregates.map(|Aggregates { keys, calls }| Grouping { keys, calls });
+        let grouping = binder.aggregates.map(|Aggregates { keys, calls }| Arc::new(Grouping { keys, calls }));
         let (limit, offset) = (query.limit, query.offset);
         let plan = Self {
             columns: Vec::new(),
@@ -129,6 +129,7 @@ impl Plan {
         match &mut self.grouping {
             None => all.extend(&mut self.items),
             Some(grouping) => {
+                let grouping = Arc::make_mut(grouping);
                 all.extend(&mut grouping.keys);
                 all.extend(grouping.calls.iter_mut().filter_map(|call| call.argument.as_mut()));
             }

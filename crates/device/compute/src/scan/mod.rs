@@ -44,6 +44,16 @@ pub(crate) struct Table {
     columns: Columns,
     watch: Arc<Watch>,
     column_pool: ColumnPool,
+    chosen: Chosen,
+}
+
+/// What a plan chooses by the footer alone.
+#[derive(Debug, Default)]
+struct Chosen {
+    /// Row groups that may hold rows of the result.
+    row_groups: Vec<usize>,
+    /// Conditions by the columns that they read, those that leave the fewest rows first.
+    filters: Vec<(BTreeSet<usize>, Vec<Bound>)>,
 }
 
 /// Consecutive rows of one row group.
@@ -62,10 +72,17 @@ impl Table {
         let metadata =
             ArrowReaderMetadata::load(&reader, options()).map_err(|error| watch.cause_of(error))?;
         let columns = Columns::new(metadata.schema());
-        Ok(Self { reader, metadata, columns, watch, column_pool: ColumnPool::default() })
+        let (column_pool, chosen) = (ColumnPool::default(), Chosen::default());
+        Ok(Self { reader, metadata, columns, watch, column_pool, chosen })
     }
 
-    /// The table with the columns that `plan` reads as dictionaries.
+    /// Has it read `object`, whose footer is the same.
+    pub fn set_object(&mut self, object: Arc<dyn Object>, watch: Arc<Watch>) {
+        self.reader = ObjectReader::new(object, Arc::clone(&watch));
+        self.watch = watch;
+    }
+
+    /// The table for `plan`: with the columns that it reads as dictionaries, and what it chooses.
     pub fn prepared(mut self, plan: &Plan) -> Result<Self, QueryError> {
         let mut fields = self.metadata.schema().fields().to_vec();
         for (column, read_as) in plan.columns.iter().zip(&plan.column_types) {
@@ -77,6 +94,8 @@ impl Table {
         let options = options().with_schema(Arc::new(Schema::new(fields)));
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(self.metadata.metadata()), options);
         self.metadata = metadata.map_err(|error| self.watch.cause_of(error))?;
+        let filters = filters::ordered(plan, |index| self.min_max_of(plan, index));
+        self.chosen = Chosen { row_groups: self.row_groups(plan), filters };
         Ok(self)
     }
 
@@ -104,12 +123,12 @@ impl Table {
         Some((fold(&min, f64::min)?, fold(&max, f64::max)?))
     }
 
-    /// Those row groups in parts of at most `rows` rows.
+    /// The row groups that its plan chose, in parts of at most `rows` rows.
     ///
     /// # Errors
     /// A file that says that it has more rows than one could have.
-    pub fn parts(&self, plan: &Plan, rows: usize) -> Result<Vec<Part>, QueryError> {
-        let groups = self.row_groups(plan);
+    pub fn parts(&self, rows: usize) -> Result<Vec<Part>, QueryError> {
+        let groups = &self.chosen.row_groups;
         let parts: usize =
             groups.iter().map(|group| self.rows_of(*group).div_ceil(rows)).fold(0, usize::saturating_add);
         if parts > PARTS_MAX {
@@ -119,7 +138,7 @@ impl Table {
             let total = self.rows_of(row_group);
             (0..total).step_by(rows).map(move |skip| Part { row_group, skip, rows: rows.min(total - skip) })
         };
-        Ok(groups.into_iter().flat_map(all_of).collect())
+        Ok(groups.iter().copied().flat_map(all_of).collect())
     }
 
     /// Compressed bytes of column `column` in row group `row_group`.

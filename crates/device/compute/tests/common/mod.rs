@@ -7,9 +7,12 @@ use arrow_array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, RecordBatch, StringArray,
 };
 use bytes::Bytes;
-use byway_compute::{Cancellation, Format, Limits, Object, Query, QueryError, QueryResult};
+use byway_compute::{Cancellation, Format, Limits, Object, Query, QueryError, QueryResult, RecentQueries};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
+
+/// CSV without a header.
+pub const CSV: Format = Format::Csv { header: false };
 
 /// A Parquet file of `batch` with row groups of `group_rows` rows.
 pub fn object(batch: &RecordBatch, group_rows: usize) -> Arc<dyn Object> {
@@ -96,7 +99,21 @@ pub fn run(object: &Arc<dyn Object>, sql: &str) -> Result<QueryResult, QueryErro
 /// The same within other limits.
 pub fn run_within(object: &Arc<dyn Object>, sql: &str, limits: &Limits) -> Result<QueryResult, QueryError> {
     let query = Query::parse(sql, limits)?;
-    query.run(object, Format::Csv { header: false }, limits, &Cancellation::default())
+    let result = query.run(object, CSV, limits, &Cancellation::default())?;
+    check_again(object, sql, &query, &result.bytes);
+    Ok(result)
+}
+
+/// Results are the same where a query is kept ready.
+fn check_again(object: &Arc<dyn Object>, sql: &str, query: &Query, expected: &[u8]) {
+    let Ok(object) = object.read(0, object.len_bytes() as usize) else { return };
+    let recent = RecentQueries::default();
+    recent.keep(sql, query, &object);
+    for _ in 0..3 {
+        if let Some(result) = recent.run(sql, &object, CSV) {
+            assert_eq!(result, expected, "{sql}");
+        }
+    }
 }
 
 /// The result as CSV without its last line's end.

@@ -14,7 +14,7 @@ use crate::limits::MAX_TRANSFER_BYTES;
 use crate::outcome::{ExternalWork, Outcome};
 use crate::port::Port;
 use crate::query::command::{Begin, Named, QueryCommand, is_plan};
-use crate::query::{QueryRequest, Written};
+use crate::query::{QueryObject, QueryRequest, Written};
 use crate::reservation::Access;
 use crate::subsystem::Subsystem;
 
@@ -61,14 +61,14 @@ impl Controller {
         let text = self.receive_text(subsystem, port, arrived, begin.text_bytes)?;
         let request = QueryRequest {
             text: text_of(text)?,
-            object: subsystem.query_object(arrived.command.nsid, begin.object)?,
+            object: object_of(subsystem, port, arrived.command.nsid, begin.object)?,
             format: begin.format,
             has_header: begin.has_header,
             explains: begin.explains,
             buffers_whole_result: false,
         };
         let id = subsystem.queries()?.begin(self.id, arrived.command.nsid, request)?;
-        Ok(wait_for(id))
+        Ok(outcome(id, subsystem.queries()?.answered_at_once(id)))
     }
 
     /// The text that a command brings, if its host may read the namespace.
@@ -130,15 +130,17 @@ impl Controller {
             Written::Part(plan) => return Ok(Outcome::with(plan.into())),
             Written::Whole(plan, text) => (plan, text),
         };
-        let begun = self.begin_plan(subsystem, nsid, fields, text);
+        let begun = self.begin_plan(subsystem, port, nsid, fields, text);
         let id = begun.inspect_err(|_| self.plans.forget(plan))?;
         self.plans.begin(plan, id);
-        Ok(wait_for(id))
+        let answer = subsystem.queries()?.answered_at_once(id);
+        Ok(outcome(id, answer.map(|words| self.answer_of_plan(id, words))))
     }
 
     fn begin_plan(
         &self,
         subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
         nsid: u32,
         fields: &PlanFields,
         text: Vec<u8>,
@@ -146,7 +148,7 @@ impl Controller {
         let key = byway_kv::Key::new(&fields.key()).map_err(|_| TEXT_LENGTH)?;
         let request = QueryRequest {
             text: text_of(text)?,
-            object: subsystem.query_object(nsid, Named::Key(key))?,
+            object: object_of(subsystem, port, nsid, Named::Key(key))?,
             format: QueryFormat::CSV,
             has_header: false,
             explains: false,
@@ -181,6 +183,27 @@ impl Controller {
             Some(plan) => [plan.into(), dw1],
             None => [dw0, dw1],
         }
+    }
+}
+
+/// The object of a query, with the modelled time of what was read of it so far.
+fn object_of(
+    subsystem: &mut Subsystem,
+    port: &mut Port<'_>,
+    nsid: u32,
+    named: Named,
+) -> Result<QueryObject, CommandError> {
+    let mut at_ps = port.meter.arrived_ps();
+    let object = subsystem.query_object(nsid, named, &mut at_ps)?;
+    port.meter.advance_to(at_ps);
+    Ok(object)
+}
+
+/// The outcome of a command that began a query, which may have its answer.
+fn outcome(id: QueryId, answer: Option<[u32; 2]>) -> Outcome {
+    match answer {
+        Some([dw0, dw1]) => Outcome::Done { dw0, dw1 },
+        None => wait_for(id),
     }
 }
 

@@ -78,6 +78,15 @@ pub trait QueryEngine: Send + Sync {
     /// Its limits. They do not change.
     fn limits(&self) -> QueryLimits;
 
+    /// Executes a query of a [copied](QueryObject::Copied) object and gives its result, if that takes no longer than other commands
+    /// may wait.
+    ///
+    /// # Errors
+    /// The query, if it does: it is to be [begun](Self::begin).
+    fn run_at_once(&mut self, request: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
+        Err(request)
+    }
+
     /// Begins query `id`.
     ///
     /// # Errors

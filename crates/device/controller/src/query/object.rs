@@ -18,9 +18,14 @@ pub enum QueryObject {
         /// Its length in bytes.
         len_bytes: u32,
     },
+    /// A short value, as it was when the query came.
+    Copied(Vec<u8>),
     /// A range of blocks. It is read where it lies, and a command that changes it ends the query.
     Blocks(Box<BlockObjectReader>),
 }
+
+/// Longest value in bytes that is copied as its query comes.
+pub(crate) const COPIED_MAX_BYTES: u32 = 16 << 10;
 
 /// Which value a key had, and where it was: the same as long as it was neither overwritten nor moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

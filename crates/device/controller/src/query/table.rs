@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use byway_spec::Status;
+use byway_spec::vendor::QueryAnswer;
 
-use super::engine::{QueryEngine, QueryFailure, QueryLimits, QueryRequest, QueryState};
+use super::engine::{QueryEngine, QueryFailure, QueryLimits, QueryProgress, QueryRequest, QueryState};
+use super::object::QueryObject;
 use crate::error::CommandError;
 use crate::id::{ControllerId, QueryId};
 
@@ -16,7 +18,12 @@ pub(crate) struct QueryTable {
     last: u16,
     /// Failures of queries that were cancelled, for the commands that wait for them.
     failed: Vec<Answered>,
+    /// Queries that may still be executed at once in this hold of the run lock.
+    at_once_left: u32,
 }
+
+/// Most queries that are executed at once in one hold of the run lock: other commands wait for all of them.
+const AT_ONCE_MAX: u32 = 32;
 
 #[derive(Debug)]
 struct Entry {
@@ -28,6 +35,16 @@ struct Entry {
     is_awaited: bool,
     /// The engine keeps all of its result until it has ended.
     buffers_whole_result: bool,
+    result: ResultAt,
+}
+
+/// Where the result of a query is.
+#[derive(Debug)]
+enum ResultAt {
+    /// The engine makes it.
+    Engine,
+    /// Here: all of it.
+    Here(Vec<u8>),
 }
 
 /// A query that a command waited for, and that has an answer now.
@@ -47,6 +64,14 @@ pub(crate) struct Answer {
     pub has_ended: bool,
 }
 
+impl Answer {
+    /// DW0 and DW1 of the command that waited for it.
+    pub fn words(self, id: QueryId) -> [u32; 2] {
+        let dw0 = QueryAnswer::new().with_id(id.0).with_ended(self.has_ended);
+        [dw0.into_bits(), u32::try_from(self.ready_bytes).unwrap_or(u32::MAX)]
+    }
+}
+
 /// A part of a result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Part {
@@ -59,7 +84,7 @@ pub(crate) struct Part {
 
 impl QueryTable {
     pub fn new(engine: Box<dyn QueryEngine>) -> Self {
-        Self { engine, queries: BTreeMap::new(), last: 0, failed: Vec::new() }
+        Self { engine, queries: BTreeMap::new(), last: 0, failed: Vec::new(), at_once_left: AT_ONCE_MAX }
     }
 
     /// Has another engine execute queries from now on. Those of the last one fail.
@@ -67,6 +92,12 @@ impl QueryTable {
         let text = "the device has another engine for queries since";
         self.fail_each(|_| true, &QueryFailure { status: Status::QUERY_FAILED, text: text.to_owned() });
         self.engine = engine;
+    }
+
+    /// A thread has acquired the run lock.
+    #[inline]
+    pub fn begin_hold(&mut self) {
+        self.at_once_left = AT_ONCE_MAX;
     }
 
     /// Limits of its engine.
@@ -89,12 +120,40 @@ impl QueryTable {
         let id = ids.into_iter().find(is_free).ok_or(TOO_MANY)?;
         self.last = id.0;
         let buffers_whole_result = request.buffers_whole_result;
-        self.engine.begin(id, request)?;
+        let result = match self.run_at_once(request) {
+            Ok(result) => ResultAt::Here(result),
+            Err(request) => {
+                self.engine.begin(id, request)?;
+                ResultAt::Engine
+            }
+        };
         self.queries.insert(
             id,
-            Entry { owner, nsid, result_offset_bytes: 0, is_awaited: true, buffers_whole_result },
+            Entry { owner, nsid, result_offset_bytes: 0, is_awaited: true, buffers_whole_result, result },
         );
         Ok(id)
+    }
+
+    /// The result of a query that may be executed before its command is answered.
+    fn run_at_once(&mut self, request: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
+        let is_copied = matches!(request.object, QueryObject::Copied(_));
+        if !is_copied || self.at_once_left == 0 {
+            return Err(request);
+        }
+        self.at_once_left -= 1;
+        self.engine.run_at_once(request)
+    }
+
+    /// How far a query is.
+    fn progress(&self, id: QueryId, entry: &Entry) -> QueryProgress {
+        match &entry.result {
+            ResultAt::Engine => self.engine.progress(id),
+            ResultAt::Here(result) => QueryProgress {
+                ready_bytes: result.len() as u64 - entry.result_offset_bytes,
+                state: QueryState::Ended,
+                at_ps: 0,
+            },
+        }
     }
 
     /// Notes that a command waits for more of a result.
@@ -106,15 +165,15 @@ impl QueryTable {
                 "another command waits for the query",
             ));
         }
-        entry.is_awaited = true;
+        self.queries.entry(id).and_modify(|entry| entry.is_awaited = true);
         self.engine.mark_ready(id);
         Ok(())
     }
 
     /// The answer to the command that waits for `id`, if there is one already.
     pub fn answer(&mut self, id: QueryId) -> Option<Answered> {
-        let entry = self.queries.get_mut(&id).filter(|entry| entry.is_awaited)?;
-        let progress = self.engine.progress(id);
+        let entry = self.queries.get(&id).filter(|entry| entry.is_awaited)?;
+        let progress = self.progress(id, entry);
         let has_ended = match progress.state {
             QueryState::Running => return None,
             QueryState::Streaming if entry.buffers_whole_result => return None,
@@ -126,13 +185,16 @@ impl QueryTable {
                 return Some(Answered { owner, id, answer: Err(failure), at_ps: progress.at_ps });
             }
         };
-        entry.is_awaited = false;
-        Some(Answered {
-            owner: entry.owner,
-            id,
-            answer: Ok(Answer { ready_bytes: progress.ready_bytes, has_ended }),
-            at_ps: progress.at_ps,
-        })
+        let owner = entry.owner;
+        self.queries.entry(id).and_modify(|entry| entry.is_awaited = false);
+        let answer = Ok(Answer { ready_bytes: progress.ready_bytes, has_ended });
+        Some(Answered { owner, id, answer, at_ps: progress.at_ps })
+    }
+
+    /// DW0 and DW1 for the command that has begun `id`, if that query has ended as it was begun.
+    pub fn answered_at_once(&mut self, id: QueryId) -> Option<[u32; 2]> {
+        self.queries.get(&id).filter(|entry| matches!(entry.result, ResultAt::Here(_)))?;
+        self.answer(id)?.answer.ok().map(|answer| answer.words(id))
     }
 
     /// The next query that has an answer for the command that waits for it.
@@ -161,8 +223,12 @@ impl QueryTable {
             return Err(NOT_THERE);
         }
         // Asked first: what comes meanwhile is of a query that has not ended.
-        let progress = self.engine.progress(id);
-        let bytes = self.engine.peek(id, max_bytes.min(progress.ready_bytes as usize));
+        let progress = self.progress(id, entry);
+        let part_bytes = max_bytes.min(progress.ready_bytes as usize);
+        let bytes = match &entry.result {
+            ResultAt::Engine => self.engine.peek(id, part_bytes),
+            ResultAt::Here(result) => result[result_offset_bytes as usize..][..part_bytes].to_vec(),
+        };
         let ready_bytes = progress.ready_bytes - bytes.len() as u64;
         let rest = Answer { ready_bytes, has_ended: progress.state == QueryState::Ended };
         Ok(Part { bytes, rest, at_ps: progress.at_ps })
@@ -170,11 +236,13 @@ impl QueryTable {
 
     /// Notes that a host has a part of a result. A query that has no more is forgotten.
     pub fn take(&mut self, id: QueryId, part: &Part) {
-        self.engine.take(id, part.bytes.len());
-        match self.queries.get_mut(&id) {
-            Some(_) if part.is_last() => self.cancel(id),
-            Some(entry) => entry.result_offset_bytes += part.bytes.len() as u64,
-            None => {}
+        let Some(entry) = self.queries.get_mut(&id) else { return };
+        entry.result_offset_bytes += part.bytes.len() as u64;
+        if let ResultAt::Engine = entry.result {
+            self.engine.take(id, part.bytes.len());
+        }
+        if part.is_last() {
+            self.cancel(id);
         }
     }
 
@@ -189,7 +257,7 @@ impl QueryTable {
 
     /// Cancels a query.
     pub fn cancel(&mut self, id: QueryId) {
-        if self.queries.remove(&id).is_some() {
+        if let Some(Entry { result: ResultAt::Engine, .. }) = self.queries.remove(&id) {
             self.engine.cancel(id);
         }
     }
@@ -228,9 +296,9 @@ impl QueryTable {
         its.into_iter().for_each(|id| self.cancel(id));
     }
 
-    fn entry(&mut self, owner: ControllerId, nsid: u32, id: QueryId) -> Result<&mut Entry, CommandError> {
-        let is_its = |entry: &&mut Entry| entry.owner == owner && entry.nsid == nsid;
-        self.queries.get_mut(&id).filter(is_its).ok_or(UNKNOWN)
+    fn entry(&self, owner: ControllerId, nsid: u32, id: QueryId) -> Result<&Entry, CommandError> {
+        let is_its = |entry: &&Entry| entry.owner == owner && entry.nsid == nsid;
+        self.queries.get(&id).filter(is_its).ok_or(UNKNOWN)
     }
 }
 

@@ -33,14 +33,17 @@ impl Subsystem {
         self.programs.runner = Some(runner);
     }
 
-    /// A thread has acquired the run lock: programs may take their time of one hold again.
-    pub fn renew_program_budget(&mut self) {
+    /// A thread has acquired the run lock: programs and short queries may take their time of one hold again.
+    pub fn begin_hold(&mut self) {
         self.programs.budget = HoldBudget::default();
+        if let Some(queries) = &mut self.queries {
+            queries.begin_hold();
+        }
     }
 
     /// Advances programs in turn for the time of one hold of the run lock: about 0.1 ms, or 2 ms more where one decompresses.
     pub fn advance_programs(&mut self) -> ProgramsProgress {
-        self.renew_program_budget();
+        self.begin_hold();
         self.programs.stop_late();
         let mut progress = ProgramsProgress::Idle;
         while self.has_program_budget()

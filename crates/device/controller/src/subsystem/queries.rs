@@ -3,7 +3,7 @@
 use byway_flash::Flash;
 use byway_kv::Key;
 use byway_spec::Status;
-use byway_spec::vendor::{BlockObject, QueryAnswer};
+use byway_spec::vendor::BlockObject;
 
 use super::{IN_PROGRESS, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
@@ -53,11 +53,7 @@ impl Subsystem {
     pub(super) fn next_answered_query(&mut self) -> Option<Done> {
         let answered = self.queries.as_mut()?.next_answered()?;
         let (result, text) = match answered.answer {
-            Ok(answer) => {
-                let dw0 = QueryAnswer::new().with_id(answered.id.0).with_ended(answer.has_ended);
-                let ready_bytes = u32::try_from(answer.ready_bytes).unwrap_or(u32::MAX);
-                (Ok([dw0.into_bits(), ready_bytes]), None)
-            }
+            Ok(answer) => (Ok(answer.words(answered.id)), None),
             Err(QueryFailure { status, text }) => {
                 (Err(CommandError::new(status, "the query failed")), Some(text))
             }
@@ -66,8 +62,13 @@ impl Subsystem {
         Some(Done { owner, work: ExternalWork::Query(id), result, text, at_ps })
     }
 
-    /// The object that a query of a namespace names.
-    pub(crate) fn query_object(&mut self, nsid: u32, named: Named) -> Result<QueryObject, CommandError> {
+    /// The object that a query of a namespace names. `at_ps` as for [`read_value_of`](Self::read_value_of).
+    pub(crate) fn query_object(
+        &mut self,
+        nsid: u32,
+        named: Named,
+        at_ps: &mut u64,
+    ) -> Result<QueryObject, CommandError> {
         if self.flash.is_following() {
             return Err(OF_ANOTHER_PROCESS);
         }
@@ -75,8 +76,7 @@ impl Subsystem {
         match named {
             Named::Key(key) => {
                 let (kv, flash) = self.key_values(nsid)?;
-                let len_bytes = kv.value_bytes(flash, &key)?;
-                Ok(QueryObject::Value { nsid, key, len_bytes })
+                kv.query_object(flash, nsid, &key, at_ps)
             }
             Named::Blocks(object) => {
                 self.watch_blocks(nsid, object).map(|reader| QueryObject::Blocks(Box::new(reader)))

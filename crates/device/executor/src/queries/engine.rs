@@ -18,6 +18,10 @@ impl QueryEngine for PoolEngine {
         QueryLimits { text_bytes: self.0.text_max_bytes(), queries: self.0.options().kept }
     }
 
+    fn run_at_once(&mut self, request: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
+        self.0.run_at_once(request)
+    }
+
     fn begin(&mut self, id: QueryId, request: QueryRequest) -> Result<(), CommandError> {
         self.0.begin(id, request).map_err(|_| NO_THREAD)
     }

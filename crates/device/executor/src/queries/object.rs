@@ -29,6 +29,7 @@ pub(super) fn open(
             let source = ValueSource { device: &device, nsid, key, cancelled };
             source.copy().map(|value| Box::new(value) as _)
         }
+        QueryObject::Copied(value) => Ok(Box::new(Value(value))),
         QueryObject::Blocks(reader) => Ok(Box::new(Blocks { device, reader })),
         _ => Err(ObjectReadError::Unreadable("the device has no such object")),
     }

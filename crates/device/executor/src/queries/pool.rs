@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use byway_controller::{QueryFailure, QueryId, QueryRequest};
+use byway_controller::{QueryFailure, QueryId, QueryObject, QueryRequest};
 use byway_spec::Status;
 use byway_sys::OwnerProcess;
 use parking_lot::{Condvar, Mutex};
@@ -84,6 +84,17 @@ impl QueryPool {
 
     pub(super) fn text_max_bytes(&self) -> u32 {
         self.shared.runner.text_max_bytes()
+    }
+
+    /// Executes a query without a thread, if it is short.
+    ///
+    /// # Errors
+    /// The query, if it may not be.
+    pub(super) fn run_at_once(&self, request: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
+        match request.object {
+            QueryObject::Copied(_) if !request.explains => self.shared.runner.run_at_once(request),
+            _ => Err(request),
+        }
     }
 
     /// Gives a query to the threads.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use byway_controller::QueryFailure;
+use byway_controller::{QueryFailure, QueryRequest};
 use byway_spec::vendor::QueryFormat;
 
 /// Bytes of an object, on any thread.
@@ -71,6 +71,15 @@ impl fmt::Debug for QueryTask<'_> {
 pub trait QueryRunner: Send + Sync + fmt::Debug {
     /// Longest text in bytes.
     fn text_max_bytes(&self) -> u32;
+
+    /// Executes a query of a [copied](byway_controller::QueryObject::Copied) object and gives its result, if that takes no longer than other commands may wait:
+    /// the run lock is held.
+    ///
+    /// # Errors
+    /// The query, to be executed by a thread.
+    fn run_at_once(&self, query: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
+        Err(query)
+    }
 
     /// Executes a query to its end, on the calling thread.
     ///

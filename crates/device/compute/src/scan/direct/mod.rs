@@ -21,7 +21,7 @@ use self::column::Column;
 use self::page::{Codec, PageReader};
 use self::selection::Selection;
 use self::values::StoredType;
-use super::{Part, Table, all_hold, filters};
+use super::{Part, Table, all_hold};
 use crate::error::QueryError;
 use crate::plan::{Bound, Plan};
 
@@ -90,10 +90,8 @@ impl<'t> Direct<'t> {
         let old = table.column_pool.take().into_iter().flatten();
         columns.iter_mut().zip(old).for_each(|(column, old)| column.take_memory(old));
         let types: Vec<_> = columns.iter().map(Column::data_type).collect();
-        let groups = filters::ordered(plan, |index| table.min_max_of(plan, index));
-        let stages = groups
-            .into_iter()
-            .map(|(columns_read, filters)| FilterStage::new(&columns_read, filters, &types))
+        let stages = (table.chosen.filters.iter())
+            .map(|(columns_read, filters)| FilterStage::new(columns_read, filters.clone(), &types))
             .collect();
         let read = plan.read_behind_filters();
         let is_output: Vec<_> = (0..columns.len()).map(|index| read.contains(&index)).collect();

@@ -5,22 +5,40 @@ use byway_kv::Key;
 
 use super::{KvNamespace, NO_SUCH_KEY};
 use crate::error::CommandError;
-use crate::query::ValueVersion;
+use crate::query::{COPIED_MAX_BYTES, QueryObject, ValueVersion};
 
 impl KvNamespace {
-    /// Length of the value of a key in bytes.
+    /// The value of `key` as an object of a query: copied if it is short. `at_ps` is the modelled time at which that begins, and
+    /// moves on to where it ends.
     ///
     /// # Errors
-    /// Key Does Not Exist; what the flash says.
-    pub(crate) fn value_bytes(&mut self, flash: &mut Flash, key: &Key) -> Result<u32, CommandError> {
-        self.engine.len_of(flash, key, &mut 0)?.ok_or(NO_SUCH_KEY)
+    /// There is no such key; what the flash says.
+    pub(crate) fn query_object(
+        &mut self,
+        flash: &mut Flash,
+        nsid: u32,
+        key: &Key,
+        at_ps: &mut u64,
+    ) -> Result<QueryObject, CommandError> {
+        let found = self.engine.find(flash, key, false, at_ps)?.ok_or(NO_SUCH_KEY)?;
+        let len_bytes = found.len();
+        if len_bytes > COPIED_MAX_BYTES {
+            return Ok(QueryObject::Value { nsid, key: *key, len_bytes });
+        }
+        let mut value = Vec::with_capacity(len_bytes as usize);
+        let put = |piece: &[u8], _: &mut u64| {
+            value.extend_from_slice(piece);
+            Ok::<(), CommandError>(())
+        };
+        self.engine.read(flash, key, &found, 0..len_bytes.into(), put, at_ps)?;
+        Ok(QueryObject::Copied(value))
     }
 
     /// Fills `into` from byte `at` of a value on, as far as it goes, and says which value it is. `at_ps` is the modelled time at
     /// which the read begins, and moves on to where it ends.
     ///
     /// # Errors
-    /// As [`value_bytes`](Self::value_bytes).
+    /// As [`query_object`](Self::query_object).
     pub(crate) fn read_value(
         &mut self,
         flash: &mut Flash,

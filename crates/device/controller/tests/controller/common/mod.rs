@@ -290,7 +290,7 @@ impl TestHost {
     pub fn run(&mut self) -> Next {
         let (now_ps, holds_syncs) = (self.now_ps, self.holds_syncs);
         let (controller, subsystem, mut port, doorbells) = self.device();
-        subsystem.renew_program_budget();
+        subsystem.begin_hold();
         for _ in 0..100_000 {
             let next = controller.run(subsystem, &mut port, doorbells, None, now_ps, 64);
             if next != Next::Now && controller.wants_sync() && !holds_syncs {

@@ -18,6 +18,9 @@ const TIME: Duration = Duration::from_micros(200);
 const MEMORY_BYTES: usize = 256 << 10;
 const RESULT_BYTES: usize = 64 << 10;
 
+/// A thread that had no processor for a while reaches the bound of time as well, but not each time.
+const FAILURES_MAX: u32 = 4;
+
 /// Queries of small objects that were executed lately.
 #[derive(Debug, Default)]
 pub struct RecentQueries {
@@ -29,8 +32,8 @@ pub struct RecentQueries {
 struct Kept {
     text: String,
     prepared: Box<Prepared>,
-    /// False once it reached a bound or failed: then it is not tried again here.
-    is_suited: bool,
+    /// How often in a row it reached a bound or failed: with [`FAILURES_MAX`] it is not tried again here.
+    failures: u32,
 }
 
 impl RecentQueries {
@@ -40,9 +43,9 @@ impl RecentQueries {
         let mut kept = self.kept.try_lock().ok()?;
         let at = kept.iter().rposition(|kept| kept.is_for(text, object))?;
         kept[at..].rotate_left(1);
-        let query = kept.last_mut().filter(|query| query.is_suited)?;
+        let query = kept.last_mut().filter(|query| query.failures < FAILURES_MAX)?;
         let result = run(&mut query.prepared, object, format);
-        query.is_suited = result.is_some();
+        query.failures = if result.is_some() { 0 } else { query.failures + 1 };
         result
     }
 
@@ -59,7 +62,7 @@ impl RecentQueries {
         if kept.len() == KEPT_MAX {
             kept.remove(0);
         }
-        kept.push(Kept { text: text.to_owned(), prepared: Box::new(prepared), is_suited: true });
+        kept.push(Kept { text: text.to_owned(), prepared: Box::new(prepared), failures: 0 });
     }
 }
 

@@ -153,11 +153,11 @@ impl<'t> Direct<'t> {
     }
 }
 
-/// Column `index` of the plan; `None` where the library alone reads it.
-fn column(table: &Table, plan: &Plan, index: usize, part: Part) -> Option<Column> {
-    let index = *plan.columns.get(index)?;
+/// Column `plan_index` of the plan; `None` where the library alone reads it.
+fn column(table: &Table, plan: &Plan, plan_index: usize, part: Part) -> Option<Column> {
+    let index = *plan.columns.get(plan_index)?;
     let stored_as = table.metadata.schema().fields().get(index)?.data_type();
-    let data_type = decoded_as(stored_as, plan.column_types.get(index)?)?;
+    let data_type = decoded_as(stored_as, plan.column_types.get(plan_index)?)?;
     let schema = table.metadata.parquet_schema();
     let leaf = (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == index)?;
     let descriptor = schema.column(leaf);
@@ -285,4 +285,38 @@ fn never_fails(bound: &Bound) -> bool {
             | Bound::IsNull(_)
     );
     is_total && bound.operands().iter().all(never_fails)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow_array::{Float64Array, Int64Array};
+    use bytes::Bytes;
+    use parquet::arrow::ArrowWriter;
+
+    use super::*;
+    use crate::limits::{Cancellation, Limits, Watch};
+    use crate::sql::Query;
+
+    #[test]
+    fn columns_of_numbers_are_decoded_here_wherever_they_stand() {
+        let whole: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let real: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0]));
+        let columns = [("a", &whole), ("b", &real), ("c", &whole), ("d", &real)];
+        let batch = RecordBatch::try_from_iter(columns.map(|(name, of)| (name, Arc::clone(of)))).unwrap();
+        let mut file = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let file = Bytes::from(file);
+        for names in ["a, b, c, d", "b, c", "c, d", "d, a", "d"] {
+            let watch = Arc::new(Watch::new(Limits::default(), Cancellation::default()));
+            let query = Query::parse(&format!("SELECT {names} FROM t"), &Limits::default()).unwrap();
+            let table = Table::open(Arc::new(file.clone()), watch).unwrap();
+            let plan = Plan::bind(&query, table.columns()).unwrap();
+            let table = table.prepared(&plan).unwrap();
+            let part = table.parts(usize::MAX).unwrap()[0];
+            assert!(Direct::new(&table, &plan, part).is_some(), "{names}");
+        }
+    }
 }

@@ -118,6 +118,11 @@ impl Kv {
         &mut self.queue
     }
 
+    /// Its queue, and what borrowed bytes travel in.
+    pub(crate) fn queue_and_buffer(&mut self) -> (&mut Queue, &mut Scratch) {
+        (&mut self.queue, &mut self.copy)
+    }
+
     /// A buffer for commands of this namespace.
     pub(crate) fn buffer(&self, len: usize) -> Result<Buffer> {
         self.memory.as_ref().map_or_else(|| Buffer::zeroed(len), |memory| memory(len))

@@ -44,6 +44,11 @@ impl Nvm {
         self.queue.queue()
     }
 
+    /// Its queue, and what borrowed bytes travel in.
+    pub(crate) fn queue_and_buffer(&mut self) -> (&mut Queue, &mut Scratch) {
+        (self.queue.queue(), &mut self.scratch)
+    }
+
     /// Writes whole blocks from block `slba` on.
     ///
     /// # Errors

@@ -2,9 +2,7 @@
 
 use std::io::{self, Read};
 
-use byway_core::{
-    BackendQueue, Buffer, Error, ErrorKind, Key, Nsid, Outcome, Payload, RawCommand, RawData, Result,
-};
+use byway_core::{BackendQueue, Buffer, Error, ErrorKind, Key, Nsid, Outcome, RawCommand, RawData, Result};
 use byway_spec::Command as Entry;
 use byway_spec::base::status::sct;
 use byway_spec::vendor::{BlockObject, QueryAnswer, QueryCdw11, QueryFormat, ResultsAnswer, VendorOpcode};
@@ -12,6 +10,7 @@ use byway_spec::vendor::{BlockObject, QueryAnswer, QueryCdw11, QueryFormat, Resu
 use crate::calls::kv::Kv;
 use crate::calls::nvm::Nvm;
 use crate::calls::queue::Queue;
+use crate::calls::scratch::Scratch;
 
 /// Bytes of a buffer for a part of a result, at least.
 const PART_MIN_BYTES: usize = 4 << 10;
@@ -72,7 +71,8 @@ impl Kv {
         entry.set_key(key.padded());
         entry.cdw11 = QueryCdw11::from_bits(entry.cdw11).with_key_len(key.len() as u8).into_bits();
         let nsid = self.nsid();
-        SqlResult::begin(self.queue(), nsid, entry, sql)
+        let (queue, buffer) = self.queue_and_buffer();
+        SqlResult::begin(queue, buffer, nsid, entry, sql)
     }
 }
 
@@ -91,7 +91,8 @@ impl Nvm {
         let mut entry = begin(self.nsid(), sql, options);
         BlockObject { slba, len_bytes }.write_to(&mut entry);
         let nsid = self.nsid();
-        SqlResult::begin(self.queue(), nsid, entry, sql)
+        let (queue, buffer) = self.queue_and_buffer();
+        SqlResult::begin(queue, buffer, nsid, entry, sql)
     }
 }
 
@@ -106,6 +107,8 @@ fn begin(nsid: Nsid, sql: &str, options: SqlOptions) -> Entry {
 /// The result of a query, as it comes: bytes in the format that was asked for.
 pub struct SqlResult<'a> {
     queue: &'a mut Queue,
+    /// What the text and parts travel in, kept from query to query.
+    scratch: &'a mut Scratch,
     nsid: Nsid,
     id: u16,
     state: Progress,
@@ -128,12 +131,23 @@ enum Progress {
 }
 
 impl<'a> SqlResult<'a> {
-    fn begin(queue: &'a mut Queue, nsid: Nsid, entry: Entry, sql: &str) -> Result<Self> {
-        let data = RawData::ToDevice(Payload::copy_of(sql.as_bytes())?);
-        let done = queue.execute(RawCommand { entry, data }.into()).map_err(of_query)?;
+    fn begin(
+        queue: &'a mut Queue,
+        scratch: &'a mut Scratch,
+        nsid: Nsid,
+        entry: Entry,
+        sql: &str,
+    ) -> Result<Self> {
+        // Long enough for a short result, too.
+        let mut text = scratch.take(sql.len().max(PART_MIN_BYTES))?;
+        text.set_len(sql.len());
+        text.as_mut_slice().copy_from_slice(sql.as_bytes());
+        let command = RawCommand { entry, data: RawData::ToDevice(text.into()) };
+        let done = queue.execute(command.into()).map_err(of_query)?;
         let id = QueryAnswer::from_bits(done.dw0()).id();
         let state = Progress::Ready(done.answer.dw1.into());
-        Ok(Self { queue, nsid, id, state, result_offset_bytes: 0, part: None, at: 0 })
+        scratch.keep(done.buffer);
+        Ok(Self { queue, scratch, nsid, id, state, result_offset_bytes: 0, part: None, at: 0 })
     }
 
     /// The next bytes of the result, `None` behind the last. Waits for them.
@@ -192,15 +206,12 @@ impl<'a> SqlResult<'a> {
         Ok(())
     }
 
-    /// The last buffer, if it has room for so many bytes.
+    /// A buffer of this length: the last one, if it has room for so many bytes.
     fn buffer(&mut self, len: usize) -> Result<Buffer> {
-        match self.part.take() {
-            Some(mut buffer) if buffer.capacity() >= len => {
-                buffer.set_len(len);
-                Ok(buffer)
-            }
-            _ => Buffer::zeroed(len),
+        if let Some(part) = self.part.take() {
+            self.scratch.keep(Some(part));
         }
+        self.scratch.take(len)
     }
 
     /// Sends a command about the query. It is over where the device says that it has failed.
@@ -230,6 +241,9 @@ impl Read for SqlResult<'_> {
 impl Drop for SqlResult<'_> {
     /// Ends a query whose result was not taken to its end.
     fn drop(&mut self) {
+        if let Some(part) = self.part.take() {
+            self.scratch.keep(Some(part));
+        }
         if self.state != Progress::Over {
             let entry = self.entry(VendorOpcode::QUERY_END);
             // A device that is gone has no query either.

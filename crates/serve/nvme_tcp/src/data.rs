@@ -1,11 +1,11 @@
 //! Which data a command has, as its descriptor and its opcode say.
 
-use byway_controller::MAX_TRANSFER_BYTES;
+use byway_controller::{EXEC_MAX_BYTES, MAX_TRANSFER_BYTES};
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::command::Direction;
 use byway_spec::base::sgl::SglKind;
 use byway_spec::fabrics::FabricsType;
-use byway_spec::vendor::{ManyCdw10, VendorOpcode};
+use byway_spec::vendor::{ExecFields, ManyCdw10, VendorOpcode};
 use byway_spec::{Command, DataPointer, Status};
 
 /// The data of a command.
@@ -21,24 +21,41 @@ pub enum Data {
     ToHost(usize),
 }
 
-/// Bytes that a host whose data is [at the host](Data::AtHost) is asked for: all that its descriptor names, or the request of a Retrieve Many.
+/// Bytes that a host whose data is [at the host](Data::AtHost) is asked for: all that its descriptor names, or the request of a command with
+/// data both ways.
 #[inline]
 pub fn solicited_bytes(command: &Command) -> u32 {
-    if is_retrieve_many(command) { command.cdw12 } else { command.sgl1().length_bytes }
+    both_ways(command).map_or_else(|| command.sgl1().length_bytes, |data| data.request_bytes)
 }
 
-/// Bytes of data to the host of a command whose own data has come: the result of a Retrieve Many.
+/// Bytes of data to the host of a command whose own data has come: those of a command with data both ways.
 #[inline]
 pub fn reply_bytes(command: &Command) -> usize {
-    match is_retrieve_many(command) {
-        true => ManyCdw10::from_bits(command.cdw10).buffer_bytes() as usize,
-        false => 0,
-    }
+    both_ways(command).map_or(0, |data| data.reply_bytes as usize)
 }
 
+/// Data of a command in both directions.
+struct BothWays {
+    request_bytes: u32,
+    reply_bytes: u32,
+}
+
+/// The data of a Retrieve Many or an Exec.
 #[inline]
-fn is_retrieve_many(command: &Command) -> bool {
-    command.opcode() == VendorOpcode::KV_RETRIEVE_MANY.0
+fn both_ways(command: &Command) -> Option<BothWays> {
+    match VendorOpcode(command.opcode()) {
+        VendorOpcode::KV_RETRIEVE_MANY => Some(BothWays {
+            request_bytes: command.cdw12,
+            reply_bytes: ManyCdw10::from_bits(command.cdw10).buffer_bytes(),
+        }),
+        VendorOpcode::KV_EXEC => {
+            let fields = ExecFields::read_from(command);
+            // The device refuses an Exec of more before it looks at the data.
+            let reply_bytes = fields.output_max_bytes.min(EXEC_MAX_BYTES as u32);
+            Some(BothWays { request_bytes: fields.request_bytes, reply_bytes })
+        }
+        _ => None,
+    }
 }
 
 /// Reads what a command says of its data, `in_capsule` of which came with it.
@@ -51,7 +68,7 @@ fn is_retrieve_many(command: &Command) -> bool {
 /// The status that answers it.
 pub fn data_of(command: &Command, moves_data: bool, in_capsule: Option<usize>) -> Result<Data, Status> {
     let direction = direction(command);
-    if direction == Direction::Both && !is_retrieve_many(command) {
+    if direction == Direction::Both && both_ways(command).is_none() {
         return Err(Status::INVALID_OPCODE.with_dnr());
     }
     if direction == Direction::None || !moves_data {
@@ -184,6 +201,24 @@ mod tests {
             (solicited_bytes(&command(1, transport(9))), reply_bytes(&command(1, transport(9)))),
             (9, 0)
         );
+    }
+
+    #[test]
+    fn the_request_of_an_exec_comes_in_its_capsule_or_is_asked_for() {
+        let exec = |descriptor, request_bytes, output_max_bytes| {
+            let mut command = command(VendorOpcode::KV_EXEC.0, descriptor);
+            (command.cdw10, command.cdw12) = (request_bytes, output_max_bytes);
+            command
+        };
+        let in_capsule = exec(SglDescriptor::inline(60), 60, 16);
+        assert_eq!(data_of(&in_capsule, true, Some(60)), Ok(Data::InCapsule));
+        assert_eq!(reply_bytes(&in_capsule), 16);
+        let at_host = exec(transport(4096), 60, 4096);
+        assert_eq!(data_of(&at_host, true, None), Ok(Data::AtHost));
+        assert_eq!((solicited_bytes(&at_host), reply_bytes(&at_host)), (60, 4096));
+        let length = Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
+        assert_eq!(data_of(&exec(transport(50), 60, 4096), true, None), length);
+        assert_eq!(reply_bytes(&exec(transport(4096), 60, u32::MAX)), EXEC_MAX_BYTES);
     }
 
     #[test]

@@ -1,13 +1,17 @@
-//! A device in memory that is served: namespace 1 holds 32 MiB of 512-byte blocks, namespace 2 keys and values.
+//! A device in memory that is served: namespace 1 holds 32 MiB of 512-byte blocks, namespace 2 keys and values, over which CRC-32C may
+//! run.
 #![allow(dead_code)]
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use byway_controller::{BlockEngine, Identity, NoInterrupts, Subsystem, SubsystemOptions};
+use byway_controller::{
+    AllowList, Allowed, BlockEngine, Identity, NoInterrupts, Subsystem, SubsystemOptions,
+};
 use byway_executor::{Embedded, EngineEvents, Hosts, UpkeepBy, WatchedBy};
 use byway_fabrics::Nqn;
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
@@ -237,5 +241,7 @@ fn subsystem(nqn: &str, run: RunOptions) -> Subsystem {
         serial: "TEST0001".to_owned(),
         model: "Byway software SSD".to_owned(),
     };
-    Subsystem::new(identity, profile, flash, SubsystemOptions::default()).unwrap()
+    let allowed: AllowList = ["crc32c".parse::<Allowed>().unwrap()].into_iter().collect();
+    let options = SubsystemOptions::default().exec_allowed(BTreeMap::from([(KEYS, allowed)]));
+    Subsystem::new(identity, profile, flash, options).unwrap()
 }

@@ -4,6 +4,7 @@
 mod connecting;
 mod descriptors;
 mod effects;
+mod exec;
 mod identify;
 mod many;
 

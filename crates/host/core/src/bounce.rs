@@ -196,6 +196,10 @@ fn raw_with_memory(data: RawData, memory: Payload) -> (RawData, Payload) {
             };
             (with, data.into_payload())
         }
+        RawData::Both { buffer, sent_bytes } => match memory.into_buffers() {
+            (Some(other), _) => (RawData::Both { buffer: other, sent_bytes }, Payload::Buffer(buffer)),
+            (None, parts) => (RawData::Both { buffer, sent_bytes }, Payload::Vectored(parts)),
+        },
     }
 }
 

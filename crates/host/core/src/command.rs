@@ -132,6 +132,13 @@ pub enum RawData {
     FromDevice(Buffer),
     /// Received from the device into several buffers, one behind the other.
     FromDeviceVectored(Buffers),
+    /// Both: the first `sent_bytes` of the buffer are sent, then what is received takes their place. Opcodes of such commands end in 11b.
+    Both {
+        /// Sent and received.
+        buffer: Buffer,
+        /// Bytes of it that are sent.
+        sent_bytes: usize,
+    },
 }
 
 impl RawData {
@@ -142,7 +149,7 @@ impl RawData {
         match self {
             Self::None => Payload::Empty,
             Self::ToDevice(payload) => payload,
-            Self::FromDevice(buffer) => Payload::Buffer(buffer),
+            Self::FromDevice(buffer) | Self::Both { buffer, .. } => Payload::Buffer(buffer),
             Self::FromDeviceVectored(parts) => Payload::Vectored(parts),
         }
     }

@@ -41,6 +41,9 @@ impl<'a> Data<'a> {
             RawData::ToDevice(payload) => Self::Out(payload),
             RawData::FromDevice(buffer) => Self::In(buffer),
             RawData::FromDeviceVectored(parts) => Self::InVectored(parts),
+            RawData::Both { buffer, sent_bytes } => {
+                Self::Both { buffer, sent_bytes: (*sent_bytes).min(buffer.len()) }
+            }
         }
     }
 

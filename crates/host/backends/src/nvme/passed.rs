@@ -143,8 +143,11 @@ fn check_direction(opcode: u8, data: Data<'_>) -> Result<()> {
         _ if data.is_empty() => true,
         Data::Out(_) => sends,
         Data::None | Data::In(_) | Data::InVectored(_) => !sends,
-        // The kernel maps it for one direction.
-        Data::Both { .. } => false,
+        Data::Both { .. } => {
+            return Err(not_passed_on(
+                "the kernel maps data for one direction, and this command has it both ways",
+            ));
+        }
     };
     if fits {
         return Ok(());
@@ -203,6 +206,8 @@ mod tests {
         assert!(raw(entry, RawData::None).contains("neither fused commands"));
         let sent = RawData::ToDevice(Payload::copy_of(b"four").unwrap());
         assert!(raw(Entry::new(0x82, 0, 1), sent).contains("the kernel receives the data of opcode 0x82"));
+        let both = RawData::Both { buffer: Buffer::zeroed(4).unwrap(), sent_bytes: 4 };
+        assert!(raw(Entry::new(0x83, 0, 1), both).contains("both ways"));
         let received = RawData::FromDevice(Buffer::zeroed(4).unwrap());
         assert!(raw(Entry::new(0x81, 0, 1), received).contains("the kernel sends the data of opcode 0x81"));
     }

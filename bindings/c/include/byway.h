@@ -1893,6 +1893,22 @@ int byway_kv_get(struct byway_kv *kv,
                  size_t *value_bytes);
 
 /**
+ * Runs a program over the value of a key, in the device, with `input`, and writes its output to `into`, as much of it as fits;
+ * `output_bytes` becomes the whole output's length. `operation` is the identifier that the program was loaded with
+ * (`byway_programs_load`), or the number of one of the device's own. Which programs may run is said where the device is opened, by
+ * `exec=` in its URI. Returns 0.
+ */
+int byway_kv_exec(struct byway_kv *kv,
+                  const void *key,
+                  size_t key_bytes,
+                  uint32_t operation,
+                  const void *input,
+                  size_t input_bytes,
+                  void *into,
+                  size_t into_bytes,
+                  size_t *output_bytes);
+
+/**
  * Deletes a key; one that is not there is deleted already.
  */
 int byway_kv_delete(struct byway_kv *kv, const void *key, size_t key_bytes);

@@ -97,6 +97,36 @@ pub unsafe extern "C" fn byway_kv_get(
     })
 }
 
+/// Runs a program over the value of a key, in the device, with `input`, and writes its output to `into`, as much of it as fits;
+/// `output_bytes` becomes the whole output's length. `operation` is the identifier that the program was loaded with
+/// (`byway_programs_load`), or the number of one of the device's own. Which programs may run is said where the device is opened, by
+/// `exec=` in its URI. Returns 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_kv_exec(
+    kv: *mut byway_kv,
+    key: *const c_void,
+    key_bytes: usize,
+    operation: u32,
+    input: *const c_void,
+    input_bytes: usize,
+    into: *mut c_void,
+    into_bytes: usize,
+    output_bytes: *mut usize,
+) -> c_int {
+    border(|| {
+        want(output_bytes, "output_bytes")?;
+        // SAFETY: by the contract.
+        let (kv, key, input, into) = unsafe {
+            let (key, input) = (bytes(key, key_bytes, "key")?, bytes(input, input_bytes, "input")?);
+            (kv_of(kv)?, key, input, bytes_mut(into, into_bytes, "into")?)
+        };
+        let len = kv.kv.exec(key, operation, input, into)?;
+        // SAFETY: by the contract.
+        unsafe { put(output_bytes, len, "output_bytes") }?;
+        Ok(0)
+    })
+}
+
 /// Deletes a key; one that is not there is deleted already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_kv_delete(kv: *mut byway_kv, key: *const c_void, key_bytes: usize) -> c_int {

@@ -64,6 +64,27 @@ static void null_is_refused(byway_device *device)
 	byway_programs_close(NULL);
 }
 
+static void programs_over_values_are_looked_at(void)
+{
+	byway_device *device;
+	byway_kv *kv;
+	char crc[8];
+	size_t bytes;
+
+	assert(byway_open("ram:64M?exec=1:crc32c", NULL, &device) == 0);
+	assert(byway_kv_open(device, 0, &kv) == 0 && byway_kv_put(kv, "key", 3, "123456789", 9, 0) == 0);
+	assert(byway_kv_exec(kv, "key", 3, 3, NULL, 0, crc, 8, &bytes) == 0 && bytes == 8);
+	assert(memcmp(crc, "\x83\x92\x06\xe3\0\0\0\0", 8) == 0);
+	assert(byway_kv_exec(kv, "key", 3, 3, NULL, 0, NULL, 0, &bytes) == 0 && bytes == 8);
+	assert(refused(byway_kv_exec(kv, "key", 3, 3, NULL, 0, crc, 8, NULL), "output_bytes is NULL"));
+	assert(refused(byway_kv_exec(kv, "key", 3, 3, NULL, 1, crc, 8, &bytes), "input is NULL"));
+	assert(refused(byway_kv_exec(kv, "key", 3, 3, NULL, 0, NULL, 8, &bytes), "into is NULL"));
+	assert(refused(byway_kv_exec(kv, "key", 3, 4, NULL, 0, crc, 8, &bytes), "run program 4 over key key"));
+	assert(refused(byway_kv_exec(NULL, "key", 3, 3, NULL, 0, crc, 8, &bytes), "kv is NULL"));
+	byway_kv_close(kv);
+	assert(byway_close(device) == 0);
+}
+
 static void memory_and_programs_are_looked_at(void)
 {
 	byway_memory_range range = { .bytes = 8 };
@@ -530,5 +551,6 @@ int main(void)
 	what_a_device_says_of_a_refusal_can_be_asked();
 	admin_commands_keep_the_device_open();
 	memory_and_programs_are_looked_at();
+	programs_over_values_are_looked_at();
 	return 0;
 }

@@ -189,6 +189,28 @@ impl Kv {
         Ok(len)
     }
 
+    /// Runs a program over the value of a key, in the device: the one that was loaded with the identifier `operation`, or one of the device's
+    /// own, 1 to 5. Returns at most `max_bytes` of its output, and the length of the whole output. Which programs may run is said where the
+    /// device is opened, by `exec=` in its URI.
+    #[pyo3(signature = (key, operation, input=None, *, max_bytes=65536))]
+    fn exec<'py>(
+        &self,
+        py: Python<'py>,
+        key: KeyBytes,
+        operation: u32,
+        input: Option<&Bound<'py, PyAny>>,
+        max_bytes: usize,
+    ) -> PyResult<(Bound<'py, PyBytes>, usize)> {
+        let mut output = vec![0; max_bytes];
+        let mut exec =
+            |input: &[u8]| self.0.with(py, |kv| kv.exec(key.0.as_bytes(), operation, input, &mut output));
+        let len = match input {
+            Some(input) => with_bytes(input, exec)?,
+            None => exec(&[]),
+        }?;
+        Ok((PyBytes::new(py, output.get(..len).unwrap_or(&output)), len))
+    }
+
     /// The values of many keys, asked for together; None for each that is not there.
     fn get_many<'py>(
         &self,

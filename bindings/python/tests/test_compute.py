@@ -111,3 +111,22 @@ def test_namespaces_of_another_kind_and_closed_devices_are_refused(ram, memory):
     ram.close()
     with pytest.raises(byway.Error):
         memory.fill(0, 4)
+
+
+def test_programs_run_over_values():
+    with byway.open("ram:64M?exec=1:crc32c") as device:
+        kv = device.kv
+        kv[b"key"] = b"123456789"
+        crc = (0xE3069283).to_bytes(8, "little")
+        assert kv.exec(b"key", 3) == (crc, 8)
+        assert kv.exec(b"key", 3, bytearray(16), max_bytes=2) == (crc[:2], 8)
+        with pytest.raises(byway.KeyNotFoundError):
+            kv.exec(b"none", 3)
+        with pytest.raises(byway.Error, match="Operation Denied"):
+            kv.exec(b"key", 4)
+
+
+def test_no_program_runs_over_values_of_a_device_without_a_list(ram):
+    ram.kv[b"key"] = b"123456789"
+    with pytest.raises(byway.UnsupportedError):
+        ram.kv.exec(b"key", 3)

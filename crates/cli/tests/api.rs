@@ -31,6 +31,7 @@ const DECLARED: &[(&str, &str, &str)] = &[
     ("Kv", "byway/src/calls/prefix.rs", "impl Kv {"),
     ("Kv", "byway/src/calls/query.rs", "impl Kv {"),
     ("Nvm", "byway/src/calls/query.rs", "impl Nvm {"),
+    ("Kv", "byway/src/calls/exec.rs", "impl Kv {"),
     ("Kv", "byway/src/calls/scan.rs", "impl Kv {"),
     ("Kv", "byway/src/calls/cursor.rs", "impl Kv {"),
     ("Kv", "byway/src/calls/batch.rs", "impl Kv {"),

@@ -7,6 +7,7 @@ pub mod alone;
 pub mod bad_input;
 pub mod blocks;
 pub mod disturbances;
+pub mod exec;
 pub mod futures;
 pub mod keys;
 pub mod passing;

@@ -318,6 +318,14 @@ class Kv(MutableMapping[bytes, bytes]):
     @overload
     def get(self, key: ReadableBuffer, default: _T) -> bytes | _T: ...
     def get_into(self, key: ReadableBuffer, into: WriteableBuffer) -> int | None: ...
+    def exec(
+        self,
+        key: ReadableBuffer,
+        operation: int,
+        input: ReadableBuffer | None = None,
+        *,
+        max_bytes: int = 65536,
+    ) -> tuple[bytes, int]: ...
     def get_many(self, keys: Sequence[ReadableBuffer]) -> list[bytes | None]: ...
     def put(
         self,

@@ -4,6 +4,7 @@ mod backward;
 mod batch;
 mod cursor;
 mod delete;
+mod exec;
 mod kv;
 mod kv_queue;
 mod listing;

@@ -1,5 +1,6 @@
 //! Computation in a device by the standard command sets: data in local memory of the device (Subsystem Local Memory, CSI 3), and programs
-//! that run over it (Computational Programs, CSI 4). Queries by SQL are calls of [`Kv`](crate::Kv::query) and [`Nvm`](crate::Nvm::query).
+//! that run over it (Computational Programs, CSI 4). Programs over values of keys are calls of [`Kv::exec`](crate::Kv::exec), queries by
+//! SQL those of [`Kv::query`](crate::Kv::query) and [`Nvm::query`](crate::Nvm::query).
 //!
 //! A device has neither namespace at first: [`Device::create_memory`](crate::Device::create_memory) and
 //! [`Device::create_programs`](crate::Device::create_programs) make them, by Namespace Management. In Byway's device they are gone when it is
@@ -35,5 +36,7 @@ mod local_memory;
 mod namespaces;
 mod programs;
 
+#[cfg(feature = "embedded")]
+pub use byway_controller::{AllowList, Allowed};
 pub use local_memory::{CopySource, LocalMemory};
 pub use programs::{MemoryRange, ProgramRanges, Programs};

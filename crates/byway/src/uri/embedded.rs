@@ -1,8 +1,10 @@
 //! URIs of devices in this process: `embedded:PATH`, `embedded-ram:SIZE`, `embedded-null:SIZE`, and their options.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use byway_controller::{AllowList, Allowed};
 use byway_core::{AdaptivePolicy, Error, Nsid, Result};
 use byway_flash::{GcPolicy, Injection, Reads, RetentionLimits};
 use byway_kv::{KvOptions, Packing};
@@ -67,6 +69,9 @@ pub struct Options {
     pub upkeep_by: UpkeepBy,
     /// `compute=`: threads that execute one query, 0 for none; as many as suit the machine where it is not given.
     pub compute_threads: Option<u16>,
+    /// `exec=`, as `1:crc32c,1:SHA256,3:filter`: programs that hosts may run over values ([`Kv::exec`](crate::Kv::exec)), by the number of the
+    /// namespace. A program is named by the SHA-256 of its bytes, one of the device by its name. None without it.
+    pub exec_allowed: BTreeMap<u32, AllowList>,
     /// `ledger=`: on or off.
     pub ledger: bool,
     /// `sgl=`: on or off, whether the device announces SGLs and takes them. Inline payloads do not hang on it.
@@ -153,6 +158,7 @@ impl Default for Options {
             run_by: RunBy::Caller,
             upkeep_by: UpkeepBy::default(),
             compute_threads: None,
+            exec_allowed: BTreeMap::new(),
             ledger: true,
             sgls: true,
             flash_timing: true,
@@ -235,6 +241,8 @@ impl Options {
         upkeep_by: UpkeepBy;
         /// `compute=`: threads that execute one query, 0 for none.
         compute_threads: Option<u16>;
+        /// `exec=`: programs that hosts may run over values, by the number of the namespace.
+        exec_allowed: BTreeMap<u32, AllowList>;
         /// `ledger=`: on or off.
         ledger: bool;
         /// `sgl=`: whether the device announces SGLs.
@@ -284,6 +292,7 @@ impl Options {
             "run" => self.run_by = one_of(value, &[("caller", RunBy::Caller), ("thread", RunBy::Thread)])?,
             "upkeep" => self.upkeep_by = one_of(value, &UPKEEP)?,
             "compute" => self.compute_threads = Some(number(value)?),
+            "exec" => self.exec_allowed = allow_lists(value)?,
             "ledger" => self.ledger = on_or_off(value)?,
             "sgl" => self.sgls = on_or_off(value)?,
             "flash" => self.flash_timing = on_or_off(value)?,
@@ -320,6 +329,19 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// Lists of programs by the number of their namespace.
+fn allow_lists(value: &str) -> Result<BTreeMap<u32, AllowList>> {
+    let mut programs: BTreeMap<u32, Vec<Allowed>> = BTreeMap::new();
+    for part in value.split(',') {
+        let (nsid, program) = part.split_once(':').ok_or_else(|| {
+            invalid(format!("{part:?} is not the number of a namespace, a colon and a program"))
+        })?;
+        let nsid = Nsid::new(number(nsid)?)?;
+        programs.entry(nsid.get()).or_default().push(parse(program)?);
+    }
+    Ok(programs.into_iter().map(|(nsid, list)| (nsid, list.into_iter().collect())).collect())
 }
 
 /// Values of `upkeep=`.
@@ -393,6 +415,20 @@ mod tests {
         for (name, ..) in OPTIONS {
             assert!(guide.contains(&format!("`{name}=`")), "{name}");
         }
+    }
+
+    #[test]
+    fn programs_over_values_are_allowed_by_namespace() {
+        let digest = "0123456789abcdef".repeat(4);
+        let uri: Uri = format!("ram:64M?exec=1:crc32c,3:filter,1:{digest}").parse().unwrap();
+        let names = |nsid: u32| -> Vec<String> {
+            uri.options.exec_allowed[&nsid].as_slice().iter().map(ToString::to_string).collect()
+        };
+        assert_eq!((names(1), names(3)), (vec!["crc32c".to_owned(), digest], vec!["filter".to_owned()]));
+        assert!(error("ram:64M?exec=crc32c").contains("a colon and a program"));
+        assert!(error("ram:64M?exec=0:crc32c").contains("namespace"));
+        assert!(error("ram:64M?exec=1:crc").contains("64 hexadecimal digits"));
+        assert!(error("ram:64M?exec=").contains("a colon and a program"));
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! Commands about queries, memory and programs, most of them nearly in order: any text, any program, any piece of one, any range.
+//! Commands about queries, memory, programs and programs over values, most of them nearly in order: any text, any program, any piece of one, any range.
 //!
 //! What holds for `controller` holds here, and a reset ends every query.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use byway_controller::{Allowed, ProgramRunner};
+use byway_programs::{BuiltIn, Program};
 use byway_spec::Command;
 use byway_spec::base::admin::{AdminOpcode, NamespaceCdw11};
 use byway_spec::base::identify::Csi;
@@ -13,7 +15,7 @@ use byway_spec::nvm::NvmOpcode;
 use byway_spec::programs::{
     ExecuteCdw2, LoadProgramCdw10, ProgramActivationCdw10, ProgramOpcode, ProgramType, RangeSetCdw10,
 };
-use byway_spec::vendor::{BlockObject, PlanFields, QueryCdw11, VendorOpcode};
+use byway_spec::vendor::{BlockObject, ExecFields, PlanFields, QueryCdw11, VendorOpcode};
 
 use crate::answers::Answers;
 use crate::controller;
@@ -37,6 +39,29 @@ const KEY: &[u8; 8] = &[0, 0, 0, 0, 0, 0, 0, 7];
 const SUM: [u8; 24] = [0xbf, 0x30, 0, 0, 0, 0, 0, 0, 0x0f, 0x40, 0, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
 /// `goto -1; exit`.
 const LOOP: [u8; 16] = [0x05, 0, 0xff, 0xff, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
+
+/// Stands for a thread that advances programs.
+struct Steps;
+
+impl ProgramRunner for Steps {
+    fn wake(&self) -> bool {
+        true
+    }
+
+    fn now_ns(&self) -> u64 {
+        0
+    }
+}
+
+/// Programs that may run over values: some of the device, and both of hosts.
+fn allowed() -> impl Iterator<Item = Allowed> {
+    let built_in = [BuiltIn::Filter, BuiltIn::Crc32c, BuiltIn::Decompress].map(Allowed::BuiltIn);
+    let loaded = [&SUM[..], &LOOP].map(|bytes| {
+        let program = Program::load(ProgramType::EBPF, None, bytes).expect("a sound program");
+        Allowed::Sha256(*program.sha256().expect("a program of a host"))
+    });
+    built_in.into_iter().chain(loaded)
+}
 
 /// A command that was completed: whether it is an admin command, its opcode and namespace, and whether it succeeded.
 pub type Completed = (bool, u8, u32, bool);
@@ -74,8 +99,9 @@ pub fn drive(bytes: &[u8]) -> BTreeSet<Completed> {
 impl Subject {
     fn new() -> Self {
         let answers = Answers::default();
-        let mut machine = Machine::new("gen4x4");
+        let mut machine = Machine::with_exec("gen4x4", allowed().collect());
         machine.subsystem.set_query_engine(answers.engine());
+        machine.subsystem.set_program_runner(Box::new(Steps));
         machine.enable();
         machine.create_pair(1, ENTRIES);
         machine.enable_methods();
@@ -129,7 +155,7 @@ impl Subject {
     }
 
     fn act(&mut self, input: &mut Input<'_>) {
-        match input.byte() % 24 {
+        match input.byte() % 26 {
             0 | 1 => self.load(input),
             2 => self.activate(input),
             3 => self.range_set(input),
@@ -146,6 +172,7 @@ impl Subject {
             20 => self.change(input),
             21 => self.abort(input),
             22 => self.settle(),
+            24 | 25 => self.exec(input),
             _ => controller::act(&mut self.machine, input),
         }
     }
@@ -199,6 +226,20 @@ impl Subject {
         (command.cdw3, command.mptr) = ((ranges.len() / 32) as u32, ranges.len() as u64);
         (command.cdw10, command.cdw12) = (input.number(), input.number());
         self.send(1, command, &ranges);
+    }
+
+    fn exec(&mut self, input: &mut Input<'_>) {
+        let fields = input.byte();
+        let key = if fields & 1 == 0 { &KEY[..] } else { input.bytes(usize::from(fields >> 3)) };
+        let len = usize::from(input.byte());
+        let key_bytes = if fields & 2 == 0 { key.len() as u16 } else { input.word() };
+        let request = [&key_bytes.to_le_bytes()[..], key, input.bytes(len)].concat();
+        let mut command = Command::new(VendorOpcode::KV_EXEC.0, 0, namespace(KV, input));
+        let request_bytes = if fields & 4 == 0 { request.len() as u32 } else { input.number() };
+        // Programs of hosts are loaded with the identifier 0.
+        let operation = u32::from(input.byte() % 7);
+        ExecFields { request_bytes, output_max_bytes: input.number(), operation }.write_to(&mut command);
+        self.send(1, command, &request);
     }
 
     fn memory(&mut self, input: &mut Input<'_>) {
@@ -296,6 +337,7 @@ impl Subject {
 
     fn advance(&mut self, input: &mut Input<'_>) {
         let (number, step) = (usize::from(input.byte()), input.byte());
+        self.machine.subsystem.advance_programs();
         self.answers.advance(&mut self.machine.subsystem, number, step);
         self.settle();
     }
@@ -396,6 +438,7 @@ mod tests {
             VendorOpcode::WRITE_EXECUTION_PLAN,
             VendorOpcode::GET_RESULT,
         ];
+        let queries = queries.into_iter().chain([VendorOpcode::KV_EXEC]);
         let wanted = admin.map(|opcode| (true, opcode.0, PROGRAMS)).into_iter();
         let wanted = wanted.chain(memory.map(|opcode| (false, opcode.0, MEMORY)));
         let wanted = wanted.chain(queries.map(|opcode| (false, opcode.0, KV)));

@@ -1,10 +1,11 @@
 //! A controller and the memory around it, small enough to be made for each input.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, DeviceMemory, Identity, MAX_IO_QUEUES, Next, NoInterrupts, Port,
-    Subsystem, SubsystemOptions,
+    AllowList, CmbRegisters, Controller, ControllerId, DeviceMemory, Identity, MAX_IO_QUEUES, Next,
+    NoInterrupts, Port, Subsystem, SubsystemOptions,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
@@ -76,6 +77,11 @@ pub struct Machine {
 
 /// A device in memory with a namespace of pairs and one of blocks.
 pub fn device(profile: &str) -> Subsystem {
+    device_with(profile, small())
+}
+
+/// The same with options of the subsystem.
+fn device_with(profile: &str, announced: SubsystemOptions) -> Subsystem {
     let profile = Profile::by_name(profile).expect("a profile that is there");
     let options = FlashOptions::new(12 << 20, profile.flash, MediaKind::Ram).uuid([7; 16]);
     let kv = NamespaceSpec { nsid: Some(KV), kind: NamespaceKind::Kv, size_bytes: 4 << 20 };
@@ -87,13 +93,21 @@ pub fn device(profile: &str) -> Subsystem {
         serial: "FUZZ0001".to_owned(),
         model: "Byway software SSD".to_owned(),
     };
-    Subsystem::new(identity, profile, flash, small()).expect("a subsystem on new flash")
+    Subsystem::new(identity, profile, flash, announced).expect("a subsystem on new flash")
 }
 
 impl Machine {
     /// A device as after power-on.
     pub fn new(profile: &str) -> Self {
-        let mut subsystem = device(profile);
+        Self::of(device(profile))
+    }
+
+    /// The same, with programs that may run over values.
+    pub fn with_exec(profile: &str, allowed: AllowList) -> Self {
+        Self::of(device_with(profile, small().exec_allowed(BTreeMap::from([(KV, allowed)]))))
+    }
+
+    fn of(mut subsystem: Subsystem) -> Self {
         let profile = subsystem.profile().clone();
         let controller = Controller::new(ControllerId(0), &mut subsystem, CmbRegisters::default());
         let memory = Arc::new(DmaMemory::new(MEMORY_BYTES + GUARD_BYTES).expect("memory"));

@@ -7,8 +7,8 @@ use byway::spec::programs::ProgramType;
 use byway::spec::vendor::{ExecFields, VendorOpcode};
 use byway::spec::{Command as Entry, Status};
 use byway::{
-    BackendQueue, Command, Device, ErrorKind, Finished, Key, Kv, KvCommand, Nsid, Queue, RawCommand, RawData,
-    Result,
+    Backend, BackendQueue, Command, Device, ErrorKind, Finished, Key, Kv, KvCommand, Nsid, Queue, RawCommand,
+    RawData, Result,
 };
 
 /// Allows CRC-32C, [`COPY`] and [`ENDLESS`] over values of namespace 1: what `sha256sum` says of them.

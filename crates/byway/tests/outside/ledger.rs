@@ -50,7 +50,7 @@ fn cost_of(device: &EmbeddedDevice, puts: &mut byway::Kv, key: u32, size: u64) -
     bytes_of(&device.ledger().since(&before))
 }
 
-fn bytes_of(spent: &Ledger) -> Bytes {
+pub(crate) fn bytes_of(spent: &Ledger) -> Bytes {
     Bytes { payload: spent.payload_bytes(), wire: spent.wire_bytes() }
 }
 
@@ -218,68 +218,6 @@ fn packet_sizes_are_obeyed_exactly() {
             }
         }
     }
-}
-
-/// What one get of a value of `size` bytes costs: the value goes to its buffer by writes of its own, or stands with the completion
-/// in one write of whole entries, as far as one packet and 15 entries beside the completion go.
-fn expected_get(size: u64, link: Link, is_inline: bool) -> Bytes {
-    let entries = 1 + size.div_ceil(15);
-    let is_short = entries <= (link.mps / 16).min(16);
-    let answer =
-        if is_inline && is_short { link.write(16 * entries) } else { link.write(size) + link.completion() };
-    link.doorbells() + link.command() + answer + link.interrupt()
-}
-
-fn check_gets(profile: &str, transfer: &str, link: Link, inline: &str) {
-    let (mps, mrrs) = (link.mps, link.mrrs);
-    // A ring long enough that none of the gets meets its end, where a write is split.
-    let uri = format!(
-        "ram:64M?profile={profile}&transfer={transfer}&mps={mps}&mrrs={mrrs}&ring=65536&inline-read={inline}"
-    );
-    let device = byway::embedded::open(&uri).unwrap();
-    let mut kv = device.kv(None).unwrap();
-    for (key, size) in sizes().filter(|size| *size <= 4096).enumerate() {
-        kv.put(&key.to_le_bytes(), &vec![0x5a; size as usize]).unwrap();
-        let before = device.ledger();
-        let mut into = vec![0; 4096];
-        assert_eq!(kv.get_into(&key.to_le_bytes(), &mut into).unwrap(), Some(size as usize));
-        assert_eq!(into[..size as usize], vec![0x5a; size as usize]);
-        let got = bytes_of(&device.ledger().since(&before));
-        assert_eq!(got, expected_get(size, link, inline == "on"), "{profile} {transfer} {size} {link:?}");
-    }
-}
-
-#[test]
-fn every_get_costs_what_the_table_says_at_every_size() {
-    for profile in ["cosmos", "gen4x4"] {
-        for mps in [128, 256, 512] {
-            for inline in ["on", "off"] {
-                check_gets(profile, "prp", Link { mps, mrrs: 512 }, inline);
-            }
-        }
-    }
-    check_gets("gen4x4", "sgl", Link { mps: 256, mrrs: 512 }, "on");
-}
-
-#[test]
-fn end_of_the_ring_splits_a_completion_from_its_value_and_nothing_else() {
-    let link = Link { mps: 256, mrrs: 512 };
-    let device = byway::embedded::open("ram:64M?profile=gen4x4&ring=64&inline-read=on").unwrap();
-    let mut kv = device.kv(None).unwrap();
-    kv.put(b"key", &[7; 100]).unwrap();
-    // One completion of the put before.
-    let (mut slot, mut splits) = (1, 0);
-    for get in 0..100 {
-        let before = device.ledger();
-        assert_eq!(kv.get(b"key").unwrap().unwrap(), [7; 100]);
-        let here = 8.min(64 - slot);
-        splits += u64::from(here < 8);
-        let answer = link.write(here * 16) + link.write((8 - here) * 16);
-        let expected = link.doorbells() + link.command() + answer + link.interrupt();
-        assert_eq!(bytes_of(&device.ledger().since(&before)), expected, "get {get} at {slot}");
-        slot = (slot + 8) % 64;
-    }
-    assert_eq!(splits, 12);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod follow;
 mod golden;
 mod host_counters;
 mod ledger;
+mod ledger_gets;
 mod live;
 mod namespace_queues;
 mod queries;

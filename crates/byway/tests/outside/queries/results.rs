@@ -5,6 +5,9 @@ use byway::spec::vendor::QueryFormat;
 use byway::{Class, Method, SqlOptions};
 
 use super::{LAGHOS, all, csv, format, laghos};
+use crate::ledger::bytes_of;
+use crate::ledger_gets::expected_get;
+use crate::table::{Bytes, Link};
 
 #[test]
 fn query_over_a_value_is_the_same_by_every_transfer_method() {
@@ -34,6 +37,29 @@ fn short_result_stands_behind_its_completion_where_the_queue_asks_for_that() {
     assert_eq!(by_buffer, inline);
     assert!(by_buffer[0].len() < 225 && by_buffer[1].len() > 225, "{by_buffer:?}");
     assert_eq!(writes - rest, 1, "the short one is not written to a buffer");
+}
+
+#[test]
+fn query_costs_a_command_with_its_text_and_one_with_its_result() {
+    let link = Link { mps: 256, mrrs: 512 };
+    for inline in ["off", "on"] {
+        let uri = format!("embedded-ram:64M?profile=gen4x4&transfer=sgl&ring=65536&inline-read={inline}");
+        let device = byway::embedded::open(&uri).unwrap();
+        let mut kv = device.kv(None).unwrap();
+        kv.put(b"mesh", &laghos(1)).unwrap();
+        for rows in 1..=40 {
+            let sql = format!("SELECT vertex_id, x FROM mesh LIMIT {rows}");
+            let before = device.ledger();
+            let result_bytes = csv(&mut kv, b"mesh", &sql).len() as u64;
+            let spent = device.ledger().since(&before);
+            // How often the host reads a register while it waits depends on how long that is.
+            let registers = spent.row(Class::Register).cost;
+            let registers = Bytes { payload: registers.payload_bytes, wire: registers.wire_bytes() };
+            let answer = expected_get(result_bytes, link, inline == "on");
+            let expected = link.alone() + link.read(sql.len() as u64) + answer + registers;
+            assert_eq!(bytes_of(&spent), expected, "{rows} rows, {result_bytes} bytes, inline {inline}");
+        }
+    }
 }
 
 #[test]

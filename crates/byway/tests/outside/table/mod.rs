@@ -55,6 +55,11 @@ impl Link {
         Bytes { payload: 16, wire: 40 }
     }
 
+    /// A completion with a result of `n` bytes behind it, 15 in each entry: one write.
+    pub fn completion_with_result(self, n: u64) -> Bytes {
+        self.write(16 * (1 + n.div_ceil(15)))
+    }
+
     /// Its payload is a separate count; its wire bytes are in the sum.
     pub fn interrupt(self) -> Bytes {
         Bytes { payload: 0, wire: 24 }

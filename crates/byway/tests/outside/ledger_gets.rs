@@ -78,7 +78,7 @@ fn end_of_the_ring_splits_a_completion_from_its_value_and_nothing_else() {
             .unwrap();
     let mut kv = device.kv(None).unwrap();
     let (mut slot, mut splits) = (0, 0);
-    for size in (1..=225).chain((1..=225).rev()) {
+    for size in (1..=225_u64).chain((1..=225).rev()) {
         kv.put(b"key", &vec![7; size as usize]).unwrap();
         slot = (slot + 1) % RING;
         let before = device.ledger();

@@ -70,7 +70,7 @@ pub(crate) struct ProgramRun {
 #[derive(Debug)]
 pub(crate) enum RunOver {
     /// Ranges of memory. A set of them is in use while this is held.
-    Ranges { ranges: Arc<Ranges>, execution: Execution },
+    Ranges { ranges: Arc<Ranges>, execution: Box<Execution> },
     /// The value of a key of a namespace.
     Value { nsid: u32, run: Box<ValueRun> },
 }

@@ -146,7 +146,7 @@ mod tests {
         let ranges = Arc::new(Ranges::default());
         let program = Arc::new(Program::built_in(BuiltIn::Crc32c));
         let execution = Execution::new(program, &ranges, [0; 2], 1);
-        let over = RunOver::Ranges { ranges, execution };
+        let over = RunOver::Ranges { ranges, execution: Box::new(execution) };
         let run = ProgramRun { owner: ControllerId(owner), nsid: 1, over };
         Turn { id: RunId(id), run, deadline_ns: id, is_first: true }
     }

@@ -146,7 +146,7 @@ impl Subsystem {
             let [dw0, dw1] = dwords(value);
             return Ok(Outcome::Done { dw0, dw1 });
         }
-        let over = RunOver::Ranges { ranges, execution };
+        let over = RunOver::Ranges { ranges, execution: Box::new(execution) };
         self.keep_run(ProgramRun { owner, nsid, over }).map(Outcome::External)
     }
 

@@ -48,6 +48,8 @@ impl Executor {
         let pool = Arc::new(QueryPool::new(self, runner, options));
         let engine = Box::new(PoolEngine(Arc::clone(&pool)));
         self.with_core(|core| core.subsystem.set_query_engine(engine))?;
+        // Commands that wait for queries of an engine before this one have failed.
+        self.complete_ready_commands();
         Ok(pool)
     }
 

@@ -47,7 +47,8 @@ mod sql {
         Cancellation, Format, Limits, Object, ObjectError, Query, QueryError, RecentQueries,
     };
     use byway_local::{
-        ObjectRead, ObjectReadError, QueryFailure, QueryObject, QueryRequest, QueryRunner, QueryTask,
+        COPIED_MAX_BYTES, ObjectRead, ObjectReadError, QueryFailure, QueryObject, QueryRequest, QueryRunner,
+        QueryTask,
     };
     use byway_spec::Status;
     use byway_spec::vendor::QueryFormat;
@@ -64,9 +65,6 @@ mod sql {
         limits: Limits,
         recent: RecentQueries,
     }
-
-    /// Largest object in bytes whose queries are kept ready.
-    const RECENT_MAX_BYTES: u64 = 16 << 10;
 
     impl SqlRunner {
         pub(super) fn new(threads: NonZero<usize>) -> Self {
@@ -93,7 +91,7 @@ mod sql {
         /// Keeps a query of a small object ready.
         fn keep(&self, task: &QueryTask<'_>, query: &Query) {
             let len_bytes = task.object.len_bytes();
-            if len_bytes > RECENT_MAX_BYTES {
+            if len_bytes > COPIED_MAX_BYTES.into() {
                 return;
             }
             let mut object = vec![0; len_bytes as usize];

@@ -17,8 +17,7 @@ mod table;
 mod watch;
 
 pub use engine::{QueryEngine, QueryFailure, QueryLimits, QueryProgress, QueryRequest, QueryState};
-pub(crate) use object::COPIED_MAX_BYTES;
-pub use object::{BlockObjectReader, QueryObject, ValueVersion};
+pub use object::{BlockObjectReader, COPIED_MAX_BYTES, QueryObject, ValueVersion};
 pub(crate) use plans::{Plans, Written};
 pub(crate) use table::{Answered, QueryTable};
 pub use watch::RangeWatch;

@@ -25,7 +25,7 @@ pub enum QueryObject {
 }
 
 /// Longest value in bytes that is copied as its query comes.
-pub(crate) const COPIED_MAX_BYTES: u32 = 16 << 10;
+pub const COPIED_MAX_BYTES: u32 = 16 << 10;
 
 /// Which value a key had, and where it was: the same as long as it was neither overwritten nor moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,9 +16,9 @@ struct Reached {
     _serving: Option<Serving>,
 }
 
-/// A device in memory over whose values some programs may run.
+/// A device in memory over whose values some programs may run, for as long as a busy machine may take for a test.
 fn uri(more: &str) -> String {
-    format!("embedded-ram:64M?{}{more}", byway_conformance::exec::OPTION)
+    format!("embedded-ram:64M?program-time=600&{}{more}", byway_conformance::exec::OPTION)
 }
 
 fn here(uri: &str) -> Reached {

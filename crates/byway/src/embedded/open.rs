@@ -106,7 +106,11 @@ pub(crate) fn subsystem_of(
     let profile = profile_of(&flash, options)?;
     let identity = identity_of(&flash);
     check_memory(&kv, engines_of(&flash), MemoryUser::Opening)?;
-    let subsystem_options = announced.kv(kv).sgls(options.sgls).exec_allowed(options.exec_allowed.clone());
+    let subsystem_options = announced
+        .kv(kv)
+        .sgls(options.sgls)
+        .exec_allowed(options.exec_allowed.clone())
+        .program_time_max(options.program_time_max);
     Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)
 }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
-use byway_controller::{AllowList, Allowed};
+use byway_controller::{AllowList, Allowed, SubsystemOptions};
 use byway_core::{AdaptivePolicy, Error, Nsid, Result};
 use byway_flash::{GcPolicy, Injection, Reads, RetentionLimits};
 use byway_kv::{KvOptions, Packing};
@@ -14,7 +15,7 @@ use byway_local::{RunBy, UpkeepBy};
 use crate::uri::escape::decode;
 use crate::uri::grammar::{
     invalid, number, on_or_off, one_of, pairs_of, parse, parse_depth, parse_size_u32, parse_size_usize,
-    size_of_place, unknown,
+    seconds, size_of_place, unknown,
 };
 use crate::uri::policy::PolicyOptions;
 use crate::uri::split::split_options;
@@ -72,6 +73,8 @@ pub struct Options {
     /// `exec=`, as `1:crc32c,1:SHA256,3:filter`: programs that hosts may run over values ([`Kv::exec`](crate::Kv::exec)), by the number of the
     /// namespace. A program is named by the SHA-256 of its bytes, one of the device by its name. None without it.
     pub exec_allowed: BTreeMap<u32, AllowList>,
+    /// `program-time=`, in seconds: longest time of one program, from its command on.
+    pub program_time_max: Duration,
     /// `ledger=`: on or off.
     pub ledger: bool,
     /// `sgl=`: on or off, whether the device announces SGLs and takes them. Inline payloads do not hang on it.
@@ -159,6 +162,7 @@ impl Default for Options {
             upkeep_by: UpkeepBy::default(),
             compute_threads: None,
             exec_allowed: BTreeMap::new(),
+            program_time_max: SubsystemOptions::default().program_time_max,
             ledger: true,
             sgls: true,
             flash_timing: true,
@@ -243,6 +247,8 @@ impl Options {
         compute_threads: Option<u16>;
         /// `exec=`: programs that hosts may run over values, by the number of the namespace.
         exec_allowed: BTreeMap<u32, AllowList>;
+        /// `program-time=`: longest time of one program.
+        program_time_max: Duration;
         /// `ledger=`: on or off.
         ledger: bool;
         /// `sgl=`: whether the device announces SGLs.
@@ -293,6 +299,7 @@ impl Options {
             "upkeep" => self.upkeep_by = one_of(value, &UPKEEP)?,
             "compute" => self.compute_threads = Some(number(value)?),
             "exec" => self.exec_allowed = allow_lists(value)?,
+            "program-time" => self.program_time_max = seconds(value)?,
             "ledger" => self.ledger = on_or_off(value)?,
             "sgl" => self.sgls = on_or_off(value)?,
             "flash" => self.flash_timing = on_or_off(value)?,

@@ -1,6 +1,7 @@
 //! Grammar of options: `name=value` pairs, numbers, sizes, and the errors that name what is known.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use byway_core::{DEPTH_MAX, Error, ErrorKind, Result};
 use byway_sys::{Bytes, NoSize};
@@ -71,6 +72,11 @@ pub(crate) fn number<T: TryFrom<u64>>(value: &str) -> Result<T> {
     let number: u64 = value.parse().map_err(|_| invalid("expected a whole number"))?;
     let most = u64::MAX >> (u64::BITS - 8 * size_of::<T>() as u32);
     T::try_from(number).map_err(|_| invalid(format!("the number is too large: expected at most {most}")))
+}
+
+pub(crate) fn seconds(value: &str) -> Result<Duration> {
+    // Longer than a year is as good as for ever, and no clock is asked for more.
+    Ok(Duration::from_secs(u64::from(number::<u32>(value)?)))
 }
 
 /// How many commands a queue may have on their way.

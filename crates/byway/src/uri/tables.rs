@@ -1,7 +1,7 @@
 //! The options of each kind of URI: name, values, meaning and default, for errors and help.
 
 /// What every option is called, what it may be, and what it decides: for errors and help.
-pub const OPTIONS: [(&str, &str, &str); 32] = [
+pub const OPTIONS: [(&str, &str, &str); 33] = [
     ("transfer", "METHOD", "how payloads cross the link [adaptive]"),
     ("policy", "bytes|time|threshold", "by what adaptive chooses [bytes]"),
     ("tau", "BYTES", "policy=threshold: from this size on prp is taken"),
@@ -22,6 +22,7 @@ pub const OPTIONS: [(&str, &str, &str); 32] = [
         "that execute one query; 0 for a device without queries [one a processor, at most 4]",
     ),
     ("exec", "NUMBER:PROGRAM,...", "programs that may run over values of namespaces"),
+    ("program-time", "SECONDS", "longest time of a program [20]"),
     ("ledger", "on|off", "whether the link is counted [on]"),
     ("sgl", "on|off", "whether SGLs are announced and taken [on]"),
     ("flash", "on|off", "whether the NAND array takes modelled time [on]"),

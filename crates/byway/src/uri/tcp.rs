@@ -11,7 +11,9 @@ use byway_tcp_initiator::{
     TcpOptions, TcpPlace, TlsKey, TlsKeyError, TlsWith,
 };
 
-use crate::uri::grammar::{invalid, number, on_or_off, one_of, pairs_of, parse, parse_depth, shown, unknown};
+use crate::uri::grammar::{
+    invalid, number, on_or_off, one_of, pairs_of, parse, parse_depth, seconds, shown, unknown,
+};
 use crate::uri::tables::{DISCOVERY_OPTIONS, TCP_OPTIONS};
 
 /// A subsystem at a TCP address, or at several, and how it is to be used.
@@ -216,11 +218,6 @@ fn queues(value: &str) -> Result<u16> {
         0 => Err(invalid("a controller has one queue at least")),
         queues => Ok(queues),
     }
-}
-
-fn seconds(value: &str) -> Result<Duration> {
-    // Longer than a year is as good as for ever, and no clock is asked for more.
-    Ok(Duration::from_secs(u64::from(number::<u32>(value)?)))
 }
 
 fn named(name: &str) -> Result<Nqn> {

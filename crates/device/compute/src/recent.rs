@@ -14,7 +14,7 @@ use crate::sql::Query;
 const KEPT_MAX: usize = 32;
 
 /// Bounds of an execution that other work waits for. One that reaches them is left to be executed in another way.
-const TIME: Duration = Duration::from_micros(200);
+const TIME_MAX: Duration = Duration::from_micros(200);
 const MEMORY_BYTES: usize = 256 << 10;
 const RESULT_BYTES: usize = 64 << 10;
 
@@ -22,8 +22,10 @@ const RESULT_BYTES: usize = 64 << 10;
 const FAILURES_MAX: u32 = 4;
 
 /// Queries of small objects that were executed lately.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RecentQueries {
+    /// An execution that takes longer is stopped.
+    time_max: Duration,
     /// The last used is the last.
     kept: Mutex<Vec<Kept>>,
 }
@@ -36,22 +38,35 @@ struct Kept {
     failures: u32,
 }
 
+impl Default for RecentQueries {
+    /// With a limit of 0.2 ms for an execution.
+    fn default() -> Self {
+        Self::with_time_max(TIME_MAX)
+    }
+}
+
 impl RecentQueries {
-    /// The result of a query on `object`, if it is kept ready for objects of that kind and takes no longer than 0.2 ms. Whatever else
+    /// Keeps queries of which each execution may take `time_max`.
+    #[must_use]
+    pub const fn with_time_max(time_max: Duration) -> Self {
+        Self { time_max, kept: Mutex::new(Vec::new()) }
+    }
+
+    /// The result of a query on `object`, if it is kept ready for objects of that kind and ends within its limit of time. Whatever else
     /// becomes of it is to be found out by [`Query::run`].
     pub fn run(&self, text: &str, object: &Bytes, format: Format) -> Option<Vec<u8>> {
         let mut kept = self.kept.try_lock().ok()?;
         let at = kept.iter().rposition(|kept| kept.is_for(text, object))?;
         kept[at..].rotate_left(1);
         let query = kept.last_mut().filter(|query| query.failures < FAILURES_MAX)?;
-        let result = run(&mut query.prepared, object, format);
+        let result = run(&mut query.prepared, object, format, &limits(self.time_max));
         query.failures = if result.is_some() { 0 } else { query.failures + 1 };
         result
     }
 
     /// Keeps a query that was executed on `object` ready, if such objects are small.
     pub fn keep(&self, text: &str, query: &Query, object: &Bytes) {
-        let Ok(prepared) = query.prepare(object, &limits()) else { return };
+        let Ok(prepared) = query.prepare(object, &limits(self.time_max)) else { return };
         if !prepared.is_of_small_objects() {
             return;
         }
@@ -72,18 +87,18 @@ impl Kept {
     }
 }
 
-fn limits() -> Limits {
+fn limits(time_max: Duration) -> Limits {
     let mut limits = Limits::default();
-    (limits.time, limits.memory_bytes, limits.result_bytes) = (TIME, MEMORY_BYTES, RESULT_BYTES);
+    (limits.time, limits.memory_bytes, limits.result_bytes) = (time_max, MEMORY_BYTES, RESULT_BYTES);
     limits
 }
 
-fn run(prepared: &mut Prepared, object: &Bytes, format: Format) -> Option<Vec<u8>> {
+fn run(prepared: &mut Prepared, object: &Bytes, format: Format, limits: &Limits) -> Option<Vec<u8>> {
     let mut result = Vec::new();
     let mut give = |bytes: &[u8]| {
         result.extend_from_slice(bytes);
         true
     };
-    prepared.run_into(object, format, &limits(), &Cancellation::default(), &mut give).ok()?;
+    prepared.run_into(object, format, limits, &Cancellation::default(), &mut give).ok()?;
     Some(result)
 }

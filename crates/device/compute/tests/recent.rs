@@ -4,6 +4,7 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use bytes::Bytes;
@@ -35,7 +36,8 @@ fn plain(batch: &RecordBatch) -> Vec<u8> {
 }
 
 fn kept(sql: &str, object: &Bytes) -> RecentQueries {
-    let recent = RecentQueries::default();
+    // Longer than a test may have no processor.
+    let recent = RecentQueries::with_time_max(Duration::from_secs(60));
     recent.keep(sql, &Query::parse(sql, &Limits::default()).unwrap(), object);
     recent
 }

@@ -112,7 +112,7 @@ impl Mounted {
         let session = Session::new(FuseFilesystem(Arc::clone(&shared)), &at, &config(options))
             .map_err(|cause| refused(&at, is_root, cause))?;
         let run = || {
-            let result = session.run();
+            let result = without_abort(session.run());
             info!(error = ?result.as_ref().err(), "mount ended");
             ended(result);
         };
@@ -155,6 +155,14 @@ impl Mounted {
     #[must_use]
     pub fn settle(&self) -> usize {
         self.shared.nodes().all().iter().filter(|node| self.shared.service().settle(node)).count()
+    }
+}
+
+/// A mount that the kernel ends while a thread takes a request ends as any other: that thread gets ECONNABORTED in place of ENODEV.
+fn without_abort(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::ConnectionAborted => Ok(()),
+        result => result,
     }
 }
 

@@ -2,7 +2,7 @@
 """The documentation site: links of all pages, the list of decisions, and mdBook's preprocessor.
 
     tools/pages.py check        every link and anchor of every tracked page; every page of docs in SUMMARY.md, once
-    tools/pages.py decisions    prints the list of decisions that SUMMARY.md must have
+    tools/pages.py decisions    prints the list of decisions that SUMMARY.md and decisions/README.md must have
     tools/pages.py files DIR    copies what pages link to outside docs into the built site, and checks its links
     tools/pages.py supports X, and without arguments: mdBook's protocol of preprocessors
 
@@ -101,6 +101,11 @@ def decisions():
     return [f"  - [{title(DOCS / 'decisions' / name)}](decisions/{name})" for name in pages if name != "README.md"]
 
 
+def decisions_in_their_folder():
+    """The same for the page of decisions, which lies beside them."""
+    return [line.strip().replace("](decisions/", "](") for line in decisions()]
+
+
 def wrong_summary():
     """A line for each page that SUMMARY.md lacks or has twice, and for a list of decisions that is not that of the pages."""
     summary = (ROOT / DOCS / "SUMMARY.md").read_text()
@@ -111,6 +116,9 @@ def wrong_summary():
             yield f"docs/SUMMARY.md: {name} stands there {listed.count(name)} times, not once"
     if [line for line in summary.splitlines() if "](decisions/0" in line] != decisions():
         yield "docs/SUMMARY.md: its decisions are not those of docs/decisions: tools/pages.py decisions prints the list"
+    index = (ROOT / DOCS / "decisions" / "README.md").read_text()
+    if [line for line in index.splitlines() if line.startswith("- [")] != decisions_in_their_folder():
+        yield "docs/decisions/README.md: its list is not that of the pages: tools/pages.py decisions prints it"
 
 
 def check():
@@ -290,7 +298,7 @@ def main(arguments):
     if arguments == ["check"]:
         return check()
     if arguments == ["decisions"]:
-        print("\n".join(decisions()))
+        print("\n".join(decisions() + decisions_in_their_folder()))
         return 0
     if arguments[0] == "files" and len(arguments) == 2:
         copy_files(pathlib.Path(arguments[1]))

@@ -56,25 +56,30 @@ impl Page {
         self.body.push_str("</dl>\n");
     }
 
-    /// Adds a table; columns after the first are numbers.
+    /// Adds a table. Columns after the first stand to the right, but for those of words.
     pub fn table<'a>(
         &mut self,
         headings: &[impl AsRef<str>],
         rows: impl IntoIterator<Item = &'a Vec<String>>,
     ) {
-        self.body.push_str("<div class=\"scroll\"><table class=\"figures-table\">\n<tr>");
-        for heading in headings {
-            let _ = write!(self.body, "<th>{}</th>", escape(heading.as_ref()));
-        }
-        self.body.push_str("</tr>\n");
+        let rows: Vec<&Vec<String>> = rows.into_iter().collect();
+        let class = |column| if is_of_words(&rows, column) { " class=\"words\"" } else { "" };
+        let classes: Vec<&str> = (0..headings.len()).map(class).collect();
+        self.body.push_str("<div class=\"scroll\"><table class=\"figures-table\">\n");
+        self.row("th", headings.iter().map(AsRef::as_ref), &classes);
         for row in rows {
-            self.body.push_str("<tr>");
-            for cell in row {
-                let _ = write!(self.body, "<td>{}</td>", escape(cell));
-            }
-            self.body.push_str("</tr>\n");
+            self.row("td", row.iter().map(String::as_str), &classes);
         }
         self.body.push_str("</table></div>\n");
+    }
+
+    fn row<'a>(&mut self, tag: &str, cells: impl Iterator<Item = &'a str>, classes: &[&str]) {
+        self.body.push_str("<tr>");
+        for (place, cell) in cells.enumerate() {
+            let class = classes.get(place).copied().unwrap_or_default();
+            let _ = write!(self.body, "<{tag}{class}>{}</{tag}>", escape(cell));
+        }
+        self.body.push_str("</tr>\n");
     }
 
     /// Adds figures beside one another where the page is wide enough.
@@ -131,6 +136,16 @@ impl Page {
         );
         (page, self.files)
     }
+}
+
+/// Whether no cell of a column is a number, perhaps with a sign and a unit.
+fn is_of_words(rows: &[&Vec<String>], column: usize) -> bool {
+    let is_number = |cell: &String| {
+        let digits = cell.trim_start_matches(['+', '-', '−']);
+        digits.starts_with(|letter: char| letter.is_ascii_digit())
+    };
+    let mut cells = rows.iter().filter_map(|row| row.get(column)).peekable();
+    column > 0 && cells.peek().is_some() && !cells.any(is_number)
 }
 
 fn paper_link(paper: &crate::Paper) -> String {

@@ -27,6 +27,12 @@ impl Colour {
         [self.0, self.1, self.2].map(|part| f32::from(part) / 255.0)
     }
 
+    /// The same hue at two thirds of the light.
+    fn darker(self) -> Self {
+        let darker = |part: u8| (u16::from(part) * 2 / 3) as u8;
+        Self(darker(self.0), darker(self.1), darker(self.2))
+    }
+
     /// What it becomes on a dark page.
     pub(crate) fn on_dark(self) -> Self {
         match self {
@@ -110,6 +116,13 @@ pub struct Mark {
     pub shape: MarkShape,
     /// Whether the paper shows within.
     pub hollow: bool,
+}
+
+impl Mark {
+    /// Whether hollowing it changes nothing.
+    fn shows_paper(self) -> bool {
+        self.hollow || matches!(self.shape, MarkShape::Cross | MarkShape::Plus)
+    }
 }
 
 /// How a line is broken.
@@ -220,9 +233,11 @@ pub(crate) fn look_in(role: Role, name: &str, place: usize) -> Look {
     let look = look(name, place);
     match role {
         Role::Measured => look,
-        Role::Modelled | Role::Earlier => {
-            Look { mark: Mark { hollow: true, ..look.mark }, dash: Dash::Long, ..look }
-        }
+        Role::Modelled | Role::Earlier => Look {
+            colour: if look.mark.shows_paper() { look.colour.darker() } else { look.colour },
+            mark: Mark { hollow: true, ..look.mark },
+            dash: Dash::Long,
+        },
         Role::Target => Look { colour: Colour::TARGET, dash: Dash::Long, ..look },
     }
 }
@@ -317,6 +332,14 @@ mod tests {
     fn a_name_looks_the_same_at_every_place() {
         assert_eq!(look("inline", 0), look("inline", 5));
         assert_ne!(look("something else", 0), look("something else", 1));
+    }
+
+    #[test]
+    fn an_earlier_run_looks_unlike_the_measured_one_without_its_line() {
+        for (name, measured) in METHODS.iter().chain(&ENGINES) {
+            let earlier = look_in(Role::Earlier, name, 0);
+            assert!((earlier.colour, earlier.mark) != (measured.colour, measured.mark), "{name}");
+        }
     }
 
     #[test]

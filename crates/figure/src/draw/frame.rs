@@ -8,6 +8,8 @@ use crate::text;
 
 /// Between ticks' labels and what they label.
 const GAP: f64 = 6.0;
+/// The same left of an axis upwards, where marks of the first points reach over it: the largest of three lines on each other.
+const GAP_UP: f64 = 10.0;
 
 /// A plot's rectangle, in pixels.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +80,7 @@ impl Frame {
             let Some(y) = self.up(range, tick.value) else { continue };
             layer.line(vec![(self.left, y), (self.right, y)], Stroke::solid(Colour::GRID, 1.0));
             if labelled {
-                layer.text((self.left - GAP, y + SMALL * 0.35), Anchor::End, SMALL, tick.label);
+                layer.text((self.left - GAP_UP, y + SMALL * 0.35), Anchor::End, SMALL, tick.label);
             }
         }
         layer.line(vec![(self.left, self.top), (self.left, self.bottom)], Stroke::solid(Colour::INK, 1.0));
@@ -99,6 +101,6 @@ impl Frame {
     /// Room for the ticks and the title of an axis upwards.
     pub fn left_of(range: &Range) -> f64 {
         let widest = range.ticks(6).iter().map(|tick| text::width(&tick.label, SMALL)).fold(0.0, f64::max);
-        MARGIN + LETTERS + GAP + widest + GAP
+        MARGIN + LETTERS + GAP + widest + GAP_UP
     }
 }

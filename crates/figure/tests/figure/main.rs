@@ -195,3 +195,12 @@ fn a_page_fetches_nothing_and_links_its_downloads() {
         assert!(html.contains(&format!("<a href=\"{name}\" download>")), "{name}");
     }
 }
+
+#[test]
+fn columns_of_words_in_tables_are_marked_and_those_of_numbers_are_not() {
+    let mut page = Page::new("A page");
+    page.table(&["text", "change", "words"], &[["Q1", "−1.5 %", "SELECT 1"].map(str::to_owned).to_vec()]);
+    let html = page.finish().0;
+    assert!(html.contains("<td>Q1</td><td>−1.5 %</td><td class=\"words\">SELECT 1</td>"), "{html}");
+    assert!(html.contains("<th class=\"words\">words</th>"), "{html}");
+}

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use clap::Command;
 
+use super::fold::folded;
+
 /// Headings, each with its commands. What a command does is said where it is defined.
 const GROUPS: [(&str, &[&str]); 10] = [
     ("Images, each the file of one SSD in software", &["create", "check", "resize", "snapshot"]),
@@ -72,11 +74,11 @@ pub fn grouped(command: Command) -> Command {
         // Writing to a String does not fail.
         let _ = write!(lines, "\n{heading}:\n");
         for name in names {
-            let _ = writeln!(lines, "  {name:WIDTH$} {}", about(&command, name));
+            let _ = writeln!(lines, "  {name:WIDTH$} {}", folded(&about(&command, name), WIDTH + 3));
         }
     }
     let _ = write!(lines, "\nAs in nvme-cli, for identify, log, feature and pass:\n");
-    for names in SPELLINGS.chunks(6) {
+    for names in SPELLINGS.chunks(5) {
         let _ = writeln!(lines, "  {}", names.join(" "));
     }
     let template = format!(
@@ -95,6 +97,7 @@ fn about(command: &Command, name: &str) -> String {
 mod tests {
     use super::*;
     use crate::args;
+    use crate::args::fold::COLUMNS;
 
     #[test]
     fn every_command_is_in_one_group() {
@@ -106,5 +109,14 @@ mod tests {
         grouped.sort_unstable();
         known.sort_unstable();
         assert_eq!(grouped, known);
+    }
+
+    #[test]
+    fn no_line_of_the_groups_is_wider_than_a_terminal() {
+        let help = args::command().render_help().to_string();
+        let groups = help.split("\nOptions:").next().unwrap_or_default();
+        for line in groups.lines() {
+            assert!(line.chars().count() <= COLUMNS, "{line}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod controller;
 mod dhchap;
+mod fold;
 mod groups;
 mod image;
 mod key;

@@ -66,8 +66,9 @@ impl Screen {
     pub fn show(&self, text: &str) -> io::Result<()> {
         let (rows, columns) = size();
         let mut out = HOME.to_owned();
-        for line in fitted(text, rows.saturating_sub(1)) {
-            out.extend(line.chars().filter(|letter| !letter.is_control()).take(columns));
+        let lines: Vec<String> = text.lines().flat_map(|line| laid_out(line, columns)).collect();
+        for line in fitted(&lines, rows.saturating_sub(1)) {
+            out.push_str(&line);
             out.push_str(CLEAR_LINE);
         }
         out.push_str(CLEAR_BELOW);
@@ -105,15 +106,54 @@ impl Screen {
     }
 }
 
-/// So many lines of a text; where there are more, the last one says how many.
-fn fitted(text: &str, rows: usize) -> Vec<String> {
-    let all = text.lines().count();
-    if all <= rows {
-        return text.lines().map(str::to_owned).collect();
+/// Where the words of a line of figures such as `health    spare 100 %, used 0 %` begin.
+const WORDS: usize = 10;
+
+/// A line as a terminal of so many columns has room for it: figures between commas go on in the next line, all others end in `…`.
+fn laid_out(line: &str, columns: usize) -> Vec<String> {
+    let letters: Vec<char> = line.chars().filter(|letter| !letter.is_control()).collect();
+    if letters.len() <= columns {
+        return vec![letters.into_iter().collect()];
+    }
+    let is_figures =
+        letters.get(WORDS - 1) == Some(&' ') && letters.get(WORDS).is_some_and(|letter| *letter != ' ');
+    let text: String = letters.iter().collect();
+    match is_figures && text.contains(", ") {
+        true => by_commas(&text, columns),
+        false => vec![cut(&text, columns)],
+    }
+}
+
+fn by_commas(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for figure in text.split_inclusive(", ") {
+        match lines.last_mut() {
+            Some(last) if last.chars().count() + figure.trim_end().chars().count() <= columns => {
+                last.push_str(figure)
+            }
+            Some(_) => lines.push(format!("{:WORDS$}{figure}", "")),
+            None => lines.push(figure.to_owned()),
+        }
+    }
+    lines.iter().map(|line| cut(line.trim_end(), columns)).collect()
+}
+
+/// So much of a line as there is room for, with a mark where it goes on.
+fn cut(line: &str, columns: usize) -> String {
+    match line.chars().count() > columns {
+        true => line.chars().take(columns.saturating_sub(1)).chain(std::iter::once('…')).collect(),
+        false => line.to_owned(),
+    }
+}
+
+/// So many of the lines; where there are more, the last one says how many.
+fn fitted(lines: &[String], rows: usize) -> Vec<String> {
+    if lines.len() <= rows {
+        return lines.to_vec();
     }
     let shown = rows.saturating_sub(1);
-    let more = format!("{} more below (--once prints all)", counted((all - shown) as u64, "line"));
-    text.lines().take(shown).map(str::to_owned).chain(std::iter::once(more)).collect()
+    let more = format!("{} more below (--once prints all)", counted((lines.len() - shown) as u64, "line"));
+    lines.iter().take(shown).cloned().chain(std::iter::once(more)).collect()
 }
 
 fn size() -> (usize, usize) {
@@ -139,8 +179,22 @@ mod tests {
 
     #[test]
     fn a_text_that_is_too_long_says_how_much_of_it_is_below() {
-        assert_eq!(fitted("a\nb\n", 2), ["a", "b"]);
-        assert_eq!(fitted("a\nb\nc\nd\n", 3), ["a", "b", "2 lines more below (--once prints all)"]);
-        assert_eq!(fitted("a\nb\n", 1), ["2 lines more below (--once prints all)"]);
+        let lines = ["a", "b", "c", "d"].map(str::to_owned);
+        assert_eq!(fitted(&lines[..2], 2), ["a", "b"]);
+        assert_eq!(fitted(&lines, 3), ["a", "b", "2 lines more below (--once prints all)"]);
+        assert_eq!(fitted(&lines[..2], 1), ["2 lines more below (--once prints all)"]);
+    }
+
+    #[test]
+    fn figures_that_have_no_room_go_on_in_the_next_line() {
+        let line = "health    spare 100 %, used 0 %, 0 unsafe shutdowns";
+        assert_eq!(laid_out(line, 80), [line]);
+        assert_eq!(laid_out(line, 32), ["health    spare 100 %, used 0 %,", "          0 unsafe shutdowns"]);
+    }
+
+    #[test]
+    fn a_row_that_has_no_room_ends_in_a_mark() {
+        assert_eq!(laid_out("read    10  2301 /s  33.58 µs", 24), ["read    10  2301 /s  33…"]);
+        assert_eq!(laid_out("a\x1b[31m, b", 20), ["a[31m, b"]);
     }
 }

@@ -79,18 +79,18 @@ impl Report {
     }
 
     fn write_commands(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(&["command", "total", "rate", "data", "p50", "p99", "p99.9", "errors"]);
+        let mut table = Table::new(&["command", "total", "rate", "errors", "data", "p50", "p99", "p99.9"]);
         for one in &self.commands {
             let admin = if one.queue == "io" { "" } else { "admin " };
             table.push(vec![
                 format!("{admin}{}", one.command.replace('_', " ")),
                 count(one.total),
                 rate(one.per_s),
+                rate(one.errors_per_s),
                 bytes_rate(one.bytes_per_s),
                 seconds(one.p50_s),
                 seconds(one.p99_s),
                 seconds(one.p999_s),
-                rate(one.errors_per_s),
             ]);
         }
         write_table(f, &table)

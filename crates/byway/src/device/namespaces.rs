@@ -10,7 +10,12 @@ pub(crate) fn namespace(all: &[Namespace], nsid: Nsid) -> Result<Namespace> {
     let found = all.iter().find(|namespace| namespace.nsid == nsid).cloned();
     found.ok_or_else(|| {
         let there: Vec<String> = all.iter().map(|namespace| namespace.nsid.to_string()).collect();
-        let said = format!("there is no namespace {nsid}; there are {}", there.join(", "));
+        let there = match there.as_slice() {
+            [] => "the device has none".to_owned(),
+            [only] => format!("the device has namespace {only} alone"),
+            several => format!("the device has namespaces {}", several.join(", ")),
+        };
+        let said = format!("there is no namespace {nsid}; {there}");
         Error::host(ErrorKind::NotFound, said)
     })
 }

@@ -23,7 +23,7 @@ const TERMS: [(&str, &str); 6] = [
         "round",
         "a twentieth of a pass; engines take turns by rounds, so that what else the machine does meets all of them",
     ),
-    ("99th percentile", "so many per cent of the operations took at most this time"),
+    ("99th percentile", "99 of 100 operations took at most this time"),
 ];
 
 /// The page, and the files beside it. `before` are rows of an earlier run.
@@ -43,7 +43,12 @@ pub fn page(
     page.terms(&TERMS);
     if !before.is_empty() {
         page.heading("Beside the earlier run");
-        page.table(&["work", "now", "earlier", "now / earlier"], &compared(rows, before));
+        match compared(rows, before) {
+            none if none.is_empty() => {
+                page.paragraph("The earlier run has none of the kinds of work of this one.")
+            }
+            both => page.table(&["work", "now", "earlier", "now / earlier"], &both),
+        }
     }
     for value_bytes in distinct(rows.iter().map(|row| row.value_size)) {
         let of: Vec<&KvRow> = rows.iter().filter(|row| row.value_size == value_bytes).collect();
@@ -114,8 +119,8 @@ fn rates(value_bytes: u32, rows: &[&KvRow], before: &[&KvRow], source: &Source) 
     let mut plot = Dots::new(ops.iter().copied(), Axis::log10(Quantity::new("operations", "1/s")));
     for engine in distinct(rows.iter().map(|row| row.engine.as_str())) {
         plot = plot.with(GroupSeries::measured(engine, values(rows, engine)));
-        if before.iter().any(|row| row.engine == engine) {
-            let earlier = values(before, engine);
+        let earlier = values(before, engine);
+        if earlier.iter().any(Option::is_some) {
             plot = plot.with(GroupSeries::new(format!("{engine}: earlier run"), Role::Earlier, earlier));
         }
     }
@@ -201,6 +206,14 @@ mod tests {
         let (page, _) =
             page(&[row("byway", "get", 3e6)], &[row("byway", "get", 2e6)], &Source::new("c")).unwrap();
         assert!(page.contains("byway: earlier run") && page.contains("<td>1.50</td>"), "{page}");
+    }
+
+    #[test]
+    fn an_earlier_run_of_other_work_is_said_to_have_none_of_this() {
+        let (page, _) =
+            page(&[row("byway", "get", 3e6)], &[row("byway", "put", 2e6)], &Source::new("c")).unwrap();
+        assert!(page.contains("has none of the kinds of work") && !page.contains("now / earlier"), "{page}");
+        assert!(!page.contains("byway: earlier run"), "{page}");
     }
 
     #[test]

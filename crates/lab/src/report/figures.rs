@@ -239,7 +239,8 @@ fn parts_by_method(setting: &'static str, id: &'static str, source: &Source) -> 
     let title = format!("Parts of a 32-byte put, {setting}");
     let figure = Figure::new(id, title, empty_stacks().with(panel), source.clone());
     Ok(figure.with_caption(
-        "From the link's closed form; the engine's index and packing come on top of it for every method.",
+        "From the link's closed form; the engine's index and packing come on top of it for every method. Parts of a bar stand in the \
+         legend's order.",
     ))
 }
 
@@ -258,7 +259,7 @@ fn parts_by_link(setting: &'static str, id: &'static str, source: &Source) -> Re
     }
     let title = format!("A 32-byte put over link speeds, {setting}");
     Ok(Figure::new(id, title, plot, source.clone()).with_caption(
-        "A panel for each method, on one scale. CXL stores travel over the device memory's own link and do not change.",
+        "A panel for each method, on one scale; parts of a bar stand in the legend's order. CXL stores travel over the device memory's own link and do not change.",
     ))
 }
 

@@ -74,6 +74,10 @@ pub fn page(
     let mut page = Page::new("What a small put costs, by every transfer method").with_style(STYLE);
     page.html(&head(measured));
     page.terms(&TERMS);
+    page.paragraph(
+        "First some results in numbers, then the figures. Bytes are the mean of a put; model latency is modelled time; wall puts are puts \
+         a second by this machine's clock, which differ from run to run.",
+    );
     for (title, table) in tables {
         page.heading(title);
         page.table(table.headings(), table.rows());
@@ -136,10 +140,11 @@ fn push_claim(page: &mut String, measured: &Measured, claim: &Claim) {
     };
     let _ = write!(
         page,
-        "<article id=\"claim-{}\" class=\"{class}\">\n<p class=\"says\">{}</p>\n<p class=\"source\">{} · claim \
+        "<article id=\"claim-{}\" class=\"{class}\">\n<p class=\"says\">{}</p>\n<p class=\"source\"><code>{}</code> · {} · claim \
          <b>{}</b> · <span class=\"verdict\">{word}</span></p>\n",
         claim.id,
         escape(claim.says),
+        claim.id,
         escape(claim.paper),
         claim.figure.text(),
     );

@@ -62,6 +62,9 @@ fn config_file_subsystems_are_listed_to_allowed_hosts_only() {
     let second = format!("tcp://{address}/{SECOND}");
     refused(2, &["info", &second]);
     said(&["info", &format!("{second}?hostnqn={HOST}")]);
+    said(&["info", &format!("tcp://{address}")]);
+    let several = refused(2, &["info", &format!("tcp://{address}?hostnqn={HOST}")]);
+    assert!(several.contains("2 subsystems") && several.contains(&second), "{several}");
     served.server.end("-TERM");
 }
 

@@ -164,6 +164,19 @@ fn a_discovered_uri_opens_its_subsystem() {
 }
 
 #[test]
+fn an_address_without_a_name_opens_the_only_subsystem_there() {
+    let image = Image::new(&["kv", "nvm"]);
+    let (server, line) = Server::begin(&[text(&image.path()), "--tcp", "127.0.0.1:0", "--json"]);
+    let address = format!("tcp://{}", json_lines(&line).remove(0)["tcp"].as_str().unwrap());
+    said(&["kv", "put", &address, "0041", "A"]);
+    assert_eq!(said(&["kv", "get", &format!("{address}?depth=4"), "0041"]), "A");
+    said(&["perf", &address, "--rw", "randread", "--count", "10"]);
+    server.end("-TERM");
+    let error = refused(2, &["kv", "get", &address, "0041"]);
+    assert!(error.contains("names no subsystem") && error.contains("no server listens at"), "{error}");
+}
+
+#[test]
 fn discovery_at_a_port_that_refuses_names_the_other_port() {
     // An address of this host that no program listens at by itself.
     for address in ["tcp://127.8.0.9", "tcp://127.8.0.9:8009"] {

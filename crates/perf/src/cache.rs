@@ -21,23 +21,21 @@ pub enum Cache {
 
 impl Cache {
     /// Of a device that was opened by this URI.
-    ///
-    /// # Errors
-    /// A URI that is none.
-    pub fn of(uri: &str, device: &Device) -> Result<Self> {
-        Ok(match uri.parse()? {
-            Address::Embedded(uri) => match uri.place {
+    pub fn of(uri: &str, device: &Device) -> Self {
+        match uri.parse() {
+            Ok(Address::Embedded(uri)) => match uri.place {
                 Place::Image(path) => Self::Buffered(path),
                 _ => Self::None,
             },
             // Commands that are passed through to an NVMe device meet no cache of the kernel's.
-            Address::Blocks(uri) if !device.capabilities().admin_commands => match uri.place {
+            Ok(Address::Blocks(uri)) if !device.capabilities().admin_commands => match uri.place {
                 BlockPlace::Path(path) | BlockPlace::File(path) if uri.options.direct => Self::Direct(path),
                 BlockPlace::Path(path) | BlockPlace::File(path) => Self::Buffered(path),
                 _ => Self::None,
             },
+            // An address of a host whose only subsystem discovery has found does not parse without it.
             _ => Self::None,
-        })
+        }
     }
 
     /// The word for it in JSON.

@@ -153,7 +153,7 @@ impl Plan {
             None => named.to_owned(),
         };
         let device: Arc<Device> = open(&uri)?.into();
-        let cache = Cache::of(&uri, &device)?;
+        let cache = Cache::of(&uri, &device);
         ensure!(
             !args.invalidate || cache != Cache::None,
             "--invalidate drops what the page cache holds of a file, and {uri} is read through none"

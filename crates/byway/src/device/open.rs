@@ -13,12 +13,15 @@ use crate::uri::{Address, BlockOptions, BlockPlace, shown};
 
 /// Opens the device that `uri` names: `embedded:PATH`, `embedded-ram:SIZE` or `embedded-null:SIZE` for one in this process, a path or
 /// `file:PATH` for a file, a block device or an NVMe device node, `vfio-user:PATH` for a device that another process
-/// serves, `pci:0000:04:00.0` for one that `vfio-pci` has, `tcp://HOST:4420/NQN` for one that is reached over the network, `ramdisk:SIZE` for blocks in memory, `null-backend:SIZE` for none.
+/// serves, `pci:0000:04:00.0` for one that `vfio-pci` has, `tcp://HOST:4420/NQN` for one that is reached over the network (without `/NQN` discovery is asked for the
+/// only subsystem there), `ramdisk:SIZE` for blocks in memory, `null-backend:SIZE` for none.
 ///
 /// # Errors
 /// A text that is no device, an option that cannot be honoured, a device that cannot be opened: one sentence says which
 /// and why, and what was tried.
 pub fn open(uri: &str) -> Result<Device> {
+    #[cfg(feature = "tcp")]
+    let uri = &*tcp::with_subsystem(uri)?;
     open_address(&uri.parse()?).map_err(|error| error.doing(format!("open {}", shown(uri))))
 }
 
@@ -60,6 +63,8 @@ pub fn open_address(address: &Address) -> Result<Device> {
 /// # Errors
 /// As [`open`].
 pub fn open_to_read(uri: &str) -> Result<Device> {
+    #[cfg(feature = "tcp")]
+    let uri = &*tcp::with_subsystem(uri)?;
     match uri.parse()? {
         #[cfg(feature = "embedded")]
         Address::Embedded(_) => Ok(Device::of_embedded(embedded::open_to_read(uri)?)),

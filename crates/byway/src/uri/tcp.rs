@@ -56,13 +56,21 @@ impl FromStr for TcpUri {
 }
 
 /// What helps where an address has no subsystem's name behind it.
-fn without_name(address: &str, portals: &[(String, Option<u16>)]) -> String {
-    let host = portals.first().map_or("HOST", |(host, _)| host);
-    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+fn without_name(address: &str, portals: &[Portal]) -> String {
+    let service = portals.first().map_or_else(|| "tcp://HOST".to_owned(), service_of);
     format!(
-        "{address}: the subsystem's name follows the address: tcp://HOST:4420/NQN; `byway discover tcp://{host}` lists the \
-         subsystems of a host that serves discovery"
+        "{address}: the subsystem's name follows the address: tcp://HOST:4420/NQN; `byway discover {service}` lists the subsystems \
+         of a host that serves discovery"
     )
+}
+
+/// The address of a portal, with its port where one is given.
+fn service_of((host, port): &Portal) -> String {
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    match port {
+        Some(port) => format!("tcp://{host}:{port}"),
+        None => format!("tcp://{host}"),
+    }
 }
 
 impl TcpUri {
@@ -87,6 +95,20 @@ impl TcpUri {
         // It is asked once, and left.
         uri.options.keep_alive = Duration::ZERO;
         Ok(uri)
+    }
+
+    /// Discovery services to ask for the subsystem of `tcp://HOST[:PORT]`, which has no name; `None` for an address that has one, or
+    /// that has several hosts. Of the options those that discovery knows go with it.
+    pub(crate) fn services_of_nameless(text: &str) -> Option<Vec<String>> {
+        let (address, query) = text.split_once('?').unwrap_or((text, ""));
+        let (portals, None) = parts_of(address).ok()? else { return None };
+        let [(host, port)] = portals.as_slice() else { return None };
+        let known = pairs_of(query).ok()?.into_iter().filter(|(name, _)| DISCOVERY_OPTIONS.contains(name));
+        let options: Vec<String> = known.map(|(name, value)| format!("{name}={value}")).collect();
+        let options = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
+        let ports = port.map_or(vec![DISCOVERY_PORT, PORT], |port| vec![port]);
+        let service = |port| format!("{}{options}", service_of(&(host.clone(), Some(port))));
+        Some(ports.into_iter().map(service).collect())
     }
 
     fn set_all(&mut self, query: &str) -> Result<()> {
@@ -382,5 +404,15 @@ mod tests {
         assert_eq!((uri.places[0].port, uri.places[0].subsystem.is_discovery()), (8009, true));
         let error = TcpUri::of_discovery("tcp://server?ns=1").unwrap_err();
         assert!(error.to_string().contains("known are hostnqn, hostid, dhchap-secret"), "{error}");
+    }
+
+    #[test]
+    fn address_without_a_name_says_where_discovery_is_asked() {
+        let services = |text: &str| TcpUri::services_of_nameless(text);
+        assert_eq!(services("tcp://a").unwrap(), ["tcp://a:8009", "tcp://a:4420"]);
+        assert_eq!(services("tcp://[::1]:5/?ns=2&hostnqn=h").unwrap(), ["tcp://[::1]:5?hostnqn=h"]);
+        for other in ["tcp://a/nqn", "tcp://a,b", "disk.img", "embedded-ram:1M"] {
+            assert_eq!(services(other), None, "{other}");
+        }
     }
 }

@@ -244,6 +244,30 @@ fn a_region_is_recovered_without_a_daemon_and_not_while_one_has_it() {
 }
 
 #[test]
+fn an_emulated_region_is_removed_once_no_program_is_served_from_it() {
+    let place = Place::new();
+    let region = place.region();
+    let mut remove = vec!["tdm", "recover", "--remove"];
+    remove.extend(region.iter().map(String::as_str));
+    let (mut server, _) = place.serve(&[]);
+    let (session, file) = (place.session(), place.file("log"));
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let (code, said) = ended(&remove);
+    assert!(code == Some(2) && said.contains("programs of user"), "{said}");
+    drop(opened);
+    drop((session, file));
+    let (code, said) = ended(&remove);
+    assert!(code == Some(0) && said.contains("the region is removed"), "{said}");
+    assert!(ended(&remove).1.contains("nothing to recover"));
+    let left = |name: &std::ffi::OsStr| !matches!(name.to_str(), Some("log" | "socket"));
+    let files = std::fs::read_dir(place.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(files.filter(|name| left(name)).count(), 0);
+}
+
+#[test]
 fn recovery_reports_logs_it_must_leave_and_exits_with_1() {
     let place = Place::new();
     let region = place.region();

@@ -355,6 +355,7 @@ Examples:
   byway tdm recover --region 'fsdax:/mnt/pmem?size=4G'
   byway tdm recover --region emu:byway-tdm-0 --force --json
   byway tdm recover --forget
+  byway tdm recover --remove
 
 What `serve` does first, where nothing is to be served. As often as it takes: what was written back once is written back again, to \
 the same end.
@@ -369,6 +370,10 @@ pub struct TdmRecover {
     /// Give back the room of logs that cannot be written back: their files are gone, or they are broken.
     #[arg(long)]
     pub forget: bool,
+    /// Then take emulated memory away, if nothing is left in it: its file in /dev/shm, and shared file tables. For after the last
+    /// daemon, as memory in /dev/shm is taken until then.
+    #[arg(long)]
+    pub remove: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

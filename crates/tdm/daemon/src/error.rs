@@ -49,6 +49,14 @@ pub enum DaemonError {
     /// Slots of the region's table are damaged, so their logs' owners are unknown.
     #[error("what the region says of {} of its logs is damaged: `byway tdm recover` lists them", .0.len())]
     Damaged(Vec<u32>),
+    /// A region is not removed while a user's programs have it.
+    #[error("{} is not removed: programs of user {uid} still run that it served, or have logs in it; it can be once they end", path.display())]
+    Used {
+        /// The region's file.
+        path: PathBuf,
+        /// The user.
+        uid: u32,
+    },
     /// Every partition is in use.
     #[error("the region has room for {0} users, all of whom use theirs")]
     NoPartition(usize),

@@ -44,5 +44,5 @@ pub use options::{Options, Promotion};
 pub use outcome::{Outcome, RecoveredFile};
 pub use report::{CacheReport, FileReport, RegionReport, Report, UnservedOpens, UnservedReport, UserReport};
 pub use rings::RING_MIN_BYTES;
-pub use serve::{Daemon, EndedFile, forget, recover};
+pub use serve::{Daemon, EndedFile, forget, recover, remove};
 pub use table::{Assignment, BootId, Found, Kind, POINTS, SLOTS, SlotNumber, TABLE_BYTES, Table};

@@ -170,6 +170,15 @@ pub fn forget(options: &Options, is_forced: bool) -> Result<Vec<RecoveredFile>, 
     recover_alone(options, Purpose::Recover { is_forced, forgets: true })
 }
 
+/// Removes a region in a file in which nothing is left: the file, its partitions and shared file tables.
+///
+/// # Errors
+/// As [`recover`]; [`DaemonError::Used`] if a log is left, or programs that were served still run.
+pub fn remove(options: &Options) -> Result<(), DaemonError> {
+    let (shared, _) = Shared::open(options.clone(), Purpose::Recover { is_forced: false, forgets: false })?;
+    shared.tenants.remove()
+}
+
 impl Shared {
     fn open(options: Options, purpose: Purpose) -> Result<(Self, Vec<RecoveredFile>), DaemonError> {
         let described: Description = options.region.parse()?;

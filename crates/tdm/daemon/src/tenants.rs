@@ -240,16 +240,36 @@ impl Tenants {
             self.opened.lock().extend(closed);
             return Ok(false);
         }
+        self.take_away(partition).inspect_err(|_| self.opened.lock().extend(closed))?;
+        Ok(true)
+    }
+
+    /// Removes a partition and its user's shared file table.
+    fn take_away(&self, partition: &PartitionName) -> Result<(), DaemonError> {
         let file_table = file_table_path(&self.options.file_tables, &self.place, partition.uid);
         match fs::remove_file(&file_table) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                self.opened.lock().extend(closed);
-                return Err(DaemonError::system(file_table, "take it away")(error));
+                Err(DaemonError::system(file_table, "take it away")(error))
             }
-            _ => {}
+            _ => Ok(self.region.give_back(partition)?),
         }
-        self.region.give_back(partition)?;
-        Ok(true)
+    }
+
+    /// Removes the region's file, every partition and every user's shared file table.
+    ///
+    /// # Errors
+    /// [`DaemonError::Used`] if a log is left, or programs have a shared file table.
+    pub(crate) fn remove(&self) -> Result<(), DaemonError> {
+        for partition in self.region.partitions()? {
+            let uid = partition.uid;
+            // A process that cannot be read, as the first of a container, is no reason to keep memory without a log.
+            if self.has_logs(uid)? || self.is_file_table_mapped(uid, &open_files_of(uid)?) {
+                return Err(DaemonError::Used { path: self.place.clone(), uid });
+            }
+            self.close(uid);
+            self.take_away(&partition)?;
+        }
+        fs::remove_file(&self.place).map_err(DaemonError::system(&self.place, "take it away"))
     }
 
     fn close(&self, uid: u32) -> Option<Arc<Tenant>> {
@@ -268,12 +288,19 @@ impl Tenants {
         if self.clients.is_connected(uid) || self.has_logs(uid)? {
             return Ok(true);
         }
-        let open = OpenFiles::of_user(uid).map_err(DaemonError::system("/proc", "see what is open"))?;
-        let file_table = file_table_path(&self.options.file_tables, &self.place, uid);
-        let is_mapped = match fs::metadata(&file_table) {
+        let open = open_files_of(uid)?;
+        Ok(open.is_partial() || self.is_file_table_mapped(uid, &open))
+    }
+
+    /// Whether another process has the user's shared file table.
+    fn is_file_table_mapped(&self, uid: u32, open: &OpenFiles) -> bool {
+        match fs::metadata(file_table_path(&self.options.file_tables, &self.place, uid)) {
             Ok(about) => open.is_mapped_elsewhere(about.ino()),
             Err(error) => error.kind() != ErrorKind::NotFound,
-        };
-        Ok(open.is_partial() || is_mapped)
+        }
     }
+}
+
+fn open_files_of(uid: u32) -> Result<OpenFiles, DaemonError> {
+    OpenFiles::of_user(uid).map_err(DaemonError::system("/proc", "see what is open"))
 }

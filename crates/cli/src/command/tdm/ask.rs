@@ -29,7 +29,8 @@ fn refused(socket: &Path, cause: io::Error) -> anyhow::Error {
     match cause.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
             anyhow!(
-                "no daemon listens at {at}: start one by `byway tdm serve`, or name its socket by --socket"
+                "no daemon listens at {at}: start one by `byway tdm serve`, or name its socket by --socket; `byway tdm recover` \
+                 writes back what a killed one left"
             )
         }
         _ => anyhow::Error::new(cause).context(format!("the daemon at {at} cannot be asked")),

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use byway_console::failure::No;
 use byway_console::size::counted;
 use byway_console::terminal::print_done;
-use byway_tdm_daemon::{RecoveredFile, forget, recover};
+use byway_tdm_daemon::{RecoveredFile, forget, recover, remove};
 use byway_tdm_region::{Description, Place};
 use serde::Serialize;
 
@@ -27,11 +27,21 @@ pub fn run(args: &TdmRecover, out: &mut impl Write) -> Result<()> {
     if let Place::Emu(path) = &described.place {
         ensure!(path.exists(), "{} does not exist, so that there is nothing to recover", path.display());
     }
+    let is_emulated = matches!(described.place, Place::Emu(_));
+    ensure!(
+        is_emulated || !args.remove,
+        "--remove takes emulated memory away, emu:NAME; {} is a device's",
+        args.region.region
+    );
     // Recovery has no socket.
     let options = serve::options(&args.region, PathBuf::new(), RING_BYTES);
     let files = if args.forget { forget(&options, args.force) } else { recover(&options, args.force) }?;
     let left = files.iter().filter(|file| !file.outcome.is_done()).count();
-    print_done(out, args.json, &Recovered { files: &files, left })?;
+    let is_removed = args.remove && left == 0;
+    if is_removed {
+        remove(&options)?;
+    }
+    print_done(out, args.json, &Recovered { files: &files, left, is_removed })?;
     out.flush()?;
     match left {
         0 => Ok(()),
@@ -44,14 +54,19 @@ pub fn run(args: &TdmRecover, out: &mut impl Write) -> Result<()> {
 struct Recovered<'a> {
     files: &'a [RecoveredFile],
     left: usize,
+    #[serde(rename = "removed")]
+    is_removed: bool,
 }
 
 impl fmt::Display for Recovered<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.files.is_empty() {
-            return f.write_str("nothing is left in the region");
+        let mut lines: Vec<String> = self.files.iter().map(words::recovered).collect();
+        if lines.is_empty() {
+            lines.push("nothing is left in the region".to_owned());
         }
-        let lines: Vec<String> = self.files.iter().map(words::recovered).collect();
+        if self.is_removed {
+            lines.push("the region is removed, with its shared file tables".to_owned());
+        }
         f.write_str(&lines.join("\n"))
     }
 }

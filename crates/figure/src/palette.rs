@@ -234,7 +234,12 @@ pub(crate) fn look_in(role: Role, name: &str, place: usize) -> Look {
     match role {
         Role::Measured => look,
         Role::Modelled | Role::Earlier => Look {
-            colour: if look.mark.shows_paper() { look.colour.darker() } else { look.colour },
+            // A model keeps its method's colour; an earlier run stands beside the measured one under the same name.
+            colour: if role == Role::Earlier && look.mark.shows_paper() {
+                look.colour.darker()
+            } else {
+                look.colour
+            },
             mark: Mark { hollow: true, ..look.mark },
             dash: Dash::Long,
         },

@@ -21,7 +21,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder, RowFilter, RowSelection, RowSelector,
 };
 
-use self::direct::{ColumnPool, Direct};
+use self::direct::{ColumnPool, Direct, DirectPlan};
 use self::filters::Stages;
 use self::reader::ObjectReader;
 use crate::error::QueryError;
@@ -52,8 +52,8 @@ pub(crate) struct Table {
 struct Chosen {
     /// Row groups that may hold rows of the result.
     row_groups: Vec<usize>,
-    /// Conditions by the columns that they read, those that leave the fewest rows first.
-    filters: Vec<(BTreeSet<usize>, Vec<Bound>)>,
+    /// How columns are read without the Parquet library; `None` where it alone reads one.
+    direct: Option<DirectPlan>,
 }
 
 /// Consecutive rows of one row group.
@@ -95,7 +95,8 @@ impl Table {
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(self.metadata.metadata()), options);
         self.metadata = metadata.map_err(|error| self.watch.cause_of(error))?;
         let filters = filters::ordered(plan, |index| self.min_max_of(plan, index));
-        self.chosen = Chosen { row_groups: self.row_groups(plan), filters };
+        let direct = DirectPlan::new(&self.metadata, plan, filters);
+        self.chosen = Chosen { row_groups: self.row_groups(plan), direct };
         Ok(self)
     }
 
@@ -156,7 +157,8 @@ impl Table {
         part: Part,
         mut take: impl FnMut(RecordBatch) -> Result<ControlFlow<()>, QueryError>,
     ) -> Result<ControlFlow<()>, QueryError> {
-        if let Some(direct) = Direct::new(self, plan, part) {
+        let direct = self.chosen.direct.as_ref();
+        if let Some(direct) = direct.and_then(|direct| Direct::new(self, direct, part)) {
             return direct.scan(part, take);
         }
         let stages = Stages::new(plan, |index| self.min_max_of(plan, index));

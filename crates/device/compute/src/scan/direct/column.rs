@@ -247,11 +247,6 @@ impl Column {
         let dictionary = self.dictionary.as_ref().filter(|_| has_indices)?;
         Some((|| dictionary.array(&self.data_type), &self.rows.indices[..self.rows.count]))
     }
-
-    /// The type of its arrays.
-    pub fn data_type(&self) -> DataType {
-        self.data_type.clone()
-    }
 }
 
 /// Rows that are passed over at a time.

@@ -4,26 +4,23 @@
 mod column;
 mod hybrid;
 mod page;
+mod plan;
 mod selection;
 mod values;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{Array, ArrayRef, NullArray, RecordBatch, RecordBatchOptions};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use parquet::basic::Encoding;
-use parquet::file::metadata::ColumnChunkMetaData;
+use arrow_schema::SchemaRef;
 
 use self::column::Column;
-use self::page::{Codec, PageReader};
+pub(super) use self::plan::DirectPlan;
+use self::plan::{FilterStage, schema_of};
 use self::selection::Selection;
-use self::values::StoredType;
 use super::{Part, Table, all_hold};
 use crate::error::QueryError;
-use crate::plan::{Bound, Plan};
 
 /// Most rows of a batch. Its columns and what is computed of them fit in the second-level cache.
 const DIRECT_BATCH_ROWS: usize = 4096;
@@ -48,27 +45,17 @@ impl fmt::Debug for ColumnPool {
     }
 }
 
-/// A scan of one row group.
+/// A scan of a part of one row group.
 pub(super) struct Direct<'t> {
+    plan: &'t DirectPlan,
     columns: Vec<Column>,
-    stages: Vec<FilterStage>,
-    /// Whether a column is part of the batches, and not only of conditions.
-    is_output: Vec<bool>,
-    schema: SchemaRef,
+    /// For each stage of the plan.
+    outcomes: Vec<DictionaryOutcomes>,
     selection: Selection,
     table: &'t Table,
 }
 
-/// Conditions on the same columns.
-struct FilterStage {
-    /// Indices of the columns, in the plan.
-    columns_read: Vec<usize>,
-    filters: Vec<Bound>,
-    schema: SchemaRef,
-    outcomes: DictionaryOutcomes,
-}
-
-/// Whether conditions hold for each value of a dictionary.
+/// Whether the conditions of a stage hold for each value of a dictionary.
 enum DictionaryOutcomes {
     /// They read several columns, or could fail for a value that no row has.
     Unusable,
@@ -80,27 +67,17 @@ type ScanFlow = Result<ControlFlow<()>, QueryError>;
 
 impl<'t> Direct<'t> {
     /// The scan of a part; `None` where a column is written in a way that the library alone reads.
-    pub fn new(table: &'t Table, plan: &Plan, part: Part) -> Option<Self> {
-        let columns_read = 0..plan.columns.len();
-        let mut columns: Vec<_> =
-            columns_read.map(|index| column(table, plan, index, part)).collect::<Option<_>>()?;
-        if columns.is_empty() {
-            return None;
-        }
+    pub fn new(table: &'t Table, plan: &'t DirectPlan, part: Part) -> Option<Self> {
+        let row_group = table.metadata().row_group(part.row_group);
+        let mut columns = plan.columns_of(row_group, &table.reader)?;
         let old = table.column_pool.take().into_iter().flatten();
         columns.iter_mut().zip(old).for_each(|(column, old)| column.take_memory(old));
-        let types: Vec<_> = columns.iter().map(Column::data_type).collect();
-        let stages = (table.chosen.filters.iter())
-            .map(|(columns_read, filters)| FilterStage::new(columns_read, filters.clone(), &types))
-            .collect();
-        let read = plan.read_behind_filters();
-        let is_output: Vec<_> = (0..columns.len()).map(|index| read.contains(&index)).collect();
-        let types = types.iter().zip(&is_output);
-        let output_type = |(data_type, output): (&DataType, &bool)| {
-            if *output { data_type.clone() } else { DataType::Null }
+        let pending = |stage: &FilterStage| match stage.is_by_value {
+            true => DictionaryOutcomes::Pending,
+            false => DictionaryOutcomes::Unusable,
         };
-        let schema = schema_of(types.map(output_type));
-        Some(Self { columns, stages, is_output, schema, selection: Selection::default(), table })
+        let outcomes = plan.stages.iter().map(pending).collect();
+        Some(Self { plan, columns, outcomes, selection: Selection::default(), table })
     }
 
     /// Gives each batch of rows of `part` that fulfil the conditions to `take`.
@@ -130,11 +107,11 @@ impl<'t> Direct<'t> {
 
     fn select(&mut self, rows: usize) -> Result<(), QueryError> {
         self.selection.reset(rows);
-        for stage in &mut self.stages {
+        for (stage, outcomes) in self.plan.stages.iter().zip(&mut self.outcomes) {
             if self.selection.len() == 0 {
                 break;
             }
-            stage.select(&mut self.columns, rows, &mut self.selection)?;
+            stage.select(&mut self.columns, rows, outcomes, &mut self.selection)?;
         }
         Ok(())
     }
@@ -148,56 +125,10 @@ impl<'t> Direct<'t> {
             }
             Ok(Arc::new(NullArray::new(selection.len())) as ArrayRef)
         };
-        let arrays = self.columns.iter_mut().zip(&self.is_output).map(array).collect::<Result<_, _>>()?;
-        batch_of(&self.schema, arrays, selection.len())
+        let arrays =
+            self.columns.iter_mut().zip(&self.plan.is_output).map(array).collect::<Result<_, _>>()?;
+        batch_of(&self.plan.schema, arrays, selection.len())
     }
-}
-
-/// Column `plan_index` of the plan; `None` where the library alone reads it.
-fn column(table: &Table, plan: &Plan, plan_index: usize, part: Part) -> Option<Column> {
-    let index = *plan.columns.get(plan_index)?;
-    let stored_as = table.metadata.schema().fields().get(index)?.data_type();
-    let data_type = decoded_as(stored_as, plan.column_types.get(plan_index)?)?;
-    let schema = table.metadata.parquet_schema();
-    let leaf = (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == index)?;
-    let descriptor = schema.column(leaf);
-    let is_flat = descriptor.max_rep_level() == 0 && descriptor.max_def_level() <= 1;
-    if !is_flat || descriptor.path().parts().len() != 1 {
-        return None;
-    }
-    let chunk = table.metadata().row_group(part.row_group).column(leaf);
-    let codec = Codec::of(chunk.compression()).filter(|_| has_readable_encodings(chunk))?;
-    let stored = StoredType::of(chunk.column_type(), &data_type)?;
-    let (start, bytes) = chunk.byte_range();
-    let pages = PageReader::new(table.reader.clone(), codec, descriptor.max_def_level() == 1);
-    Some(Column::new(pages, stored, data_type, start..start.checked_add(bytes)?))
-}
-
-/// The type of a column's arrays. Decimals whose digits fit 64 bits are given as such.
-fn decoded_as(stored: &DataType, read_as: &DataType) -> Option<DataType> {
-    match (stored, read_as) {
-        (DataType::Decimal128(digits, scale), same) if stored == same && *digits <= 18 => {
-            Some(DataType::Decimal64(*digits, *scale))
-        }
-        (DataType::Timestamp(unit, _), DataType::Timestamp(same, _)) if unit == same => Some(read_as.clone()),
-        (stored, same) if stored == same => Some(read_as.clone()),
-        _ => None,
-    }
-}
-
-fn has_readable_encodings(chunk: &ColumnChunkMetaData) -> bool {
-    #[expect(deprecated, reason = "old writers name it, for levels that flat columns do not have")]
-    let is_read = |encoding| {
-        matches!(
-            encoding,
-            Encoding::PLAIN
-                | Encoding::PLAIN_DICTIONARY
-                | Encoding::RLE_DICTIONARY
-                | Encoding::RLE
-                | Encoding::BIT_PACKED
-        )
-    };
-    chunk.encodings().all(is_read)
 }
 
 fn skip(column: &mut Column, mut rows: usize) -> Result<(), QueryError> {
@@ -209,37 +140,24 @@ fn skip(column: &mut Column, mut rows: usize) -> Result<(), QueryError> {
     Ok(())
 }
 
-fn schema_of(types: impl Iterator<Item = DataType>) -> SchemaRef {
-    let fields = types.enumerate().map(|(at, data_type)| Field::new(at.to_string(), data_type, true));
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-}
-
 fn batch_of(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, QueryError> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?)
 }
 
 impl FilterStage {
-    fn new(columns_read: &BTreeSet<usize>, mut filters: Vec<Bound>, types: &[DataType]) -> Self {
-        let columns_read: Vec<_> = columns_read.iter().copied().collect();
-        filters.iter_mut().for_each(|filter| filter.renumber(&columns_read));
-        let is_by_value = columns_read.len() == 1 && filters.iter().all(never_fails);
-        let outcomes = if is_by_value { DictionaryOutcomes::Pending } else { DictionaryOutcomes::Unusable };
-        let schema = schema_of(columns_read.iter().map(|index| types[*index].clone()));
-        Self { columns_read, filters, schema, outcomes }
-    }
-
     /// Keeps the selected rows that the conditions are true of.
     fn select(
-        &mut self,
+        &self,
         columns: &mut [Column],
         rows: usize,
+        outcomes: &mut DictionaryOutcomes,
         selection: &mut Selection,
     ) -> Result<(), QueryError> {
         for index in &self.columns_read {
             columns[*index].read(rows)?;
         }
-        if self.select_by_value(columns, selection)? {
+        if self.select_by_value(columns, outcomes, selection)? {
             return Ok(());
         }
         let arrays = self.columns_read.iter().map(|index| columns[*index].array(selection));
@@ -250,16 +168,21 @@ impl FilterStage {
     }
 
     /// Selects by what holds for the values of a dictionary, if the rows have dictionary indices. False if they have none.
-    fn select_by_value(&mut self, columns: &[Column], selection: &mut Selection) -> Result<bool, QueryError> {
+    fn select_by_value(
+        &self,
+        columns: &[Column],
+        outcomes: &mut DictionaryOutcomes,
+        selection: &mut Selection,
+    ) -> Result<bool, QueryError> {
         let [index] = self.columns_read.as_slice() else { return Ok(false) };
-        if matches!(self.outcomes, DictionaryOutcomes::Unusable) {
+        if matches!(outcomes, DictionaryOutcomes::Unusable) {
             return Ok(false);
         }
         let Some((values, indices)) = columns[*index].dictionary_indices() else { return Ok(false) };
-        if let DictionaryOutcomes::Pending = self.outcomes {
-            self.outcomes = DictionaryOutcomes::Known(self.holds_for(values())?);
+        if let DictionaryOutcomes::Pending = outcomes {
+            *outcomes = DictionaryOutcomes::Known(self.holds_for(values())?);
         }
-        if let DictionaryOutcomes::Known(holds) = &self.outcomes {
+        if let DictionaryOutcomes::Known(holds) = outcomes {
             selection.keep_by_index(indices, holds);
         }
         Ok(true)
@@ -273,20 +196,6 @@ impl FilterStage {
     }
 }
 
-/// Whether a condition has a result for every value: then it may be asked for values that no row has.
-fn never_fails(bound: &Bound) -> bool {
-    let is_total = matches!(
-        bound,
-        Bound::Column { .. }
-            | Bound::Constant(_)
-            | Bound::Compare { .. }
-            | Bound::Logic { .. }
-            | Bound::Not(_)
-            | Bound::IsNull(_)
-    );
-    is_total && bound.operands().iter().all(never_fails)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -296,6 +205,7 @@ mod tests {
 
     use super::*;
     use crate::limits::{Cancellation, Limits, Watch};
+    use crate::plan::Plan;
     use crate::sql::Query;
 
     #[test]
@@ -316,7 +226,8 @@ mod tests {
             let plan = Plan::bind(&query, table.columns()).unwrap();
             let table = table.prepared(&plan).unwrap();
             let part = table.parts(usize::MAX).unwrap()[0];
-            assert!(Direct::new(&table, &plan, part).is_some(), "{names}");
+            let direct = table.chosen.direct.as_ref().unwrap();
+            assert!(Direct::new(&table, direct, part).is_some(), "{names}");
         }
     }
 }

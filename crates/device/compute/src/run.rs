@@ -16,7 +16,7 @@ use crate::order::Sorter;
 use crate::output::{Format, Output};
 use crate::parallel::{in_order, parts_held};
 use crate::plan::{AggregateCall, Bound, Grouping, Plan};
-use crate::scan::{Part, Table};
+use crate::scan::{Part, Table, Totals};
 use crate::sql::Query;
 
 /// What a query gave.
@@ -101,8 +101,11 @@ pub(crate) fn run_plan(
     match &plan.grouping {
         None => scan.rows(&mut rows)?,
         Some(grouping) => {
-            let groups = scan.groups(grouping)?;
-            let _ = rows.add(&groups.into_batch()?, watch)?;
+            let batch = match scan.totals(grouping)? {
+                Some(totals) => totals.into_batch()?,
+                None => scan.groups(grouping)?.into_batch()?,
+            };
+            let _ = rows.add(&batch, watch)?;
         }
     }
     rows.finish()
@@ -145,6 +148,20 @@ impl Scan<'_> {
             return Ok(());
         }
         self.batches(&parts, |batch| rows.add(&batch, self.watch))
+    }
+
+    /// The aggregates of all rows; `None` where there are groups, or they need what only [`groups`](Self::groups) does.
+    fn totals(&self, grouping: &Grouping) -> Result<Option<Totals>, QueryError> {
+        let parts = self.parts()?;
+        let Some(mut totals) = Totals::new(grouping).filter(|_| self.is_alone() || parts.len() < 2) else {
+            return Ok(None);
+        };
+        for part in parts {
+            if !totals.add(self.table, part)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(totals))
     }
 
     /// The groups of all parts.

@@ -40,8 +40,17 @@ fn decimals(null_in: i64, salt: i64, digits: u8, value: impl Fn(i64) -> i128) ->
     Arc::new(array.with_precision_and_scale(digits, 2).unwrap())
 }
 
+/// A few numbers, both zeroes and NaN.
+fn real(n: i64) -> f64 {
+    match n % 40 {
+        0 => f64::NAN,
+        1 => -0.0,
+        few => (few - 2) as f64 / 8.0,
+    }
+}
+
 fn table(null_in: i64) -> RecordBatch {
-    let columns: [(&str, ArrayRef); 10] = [
+    let columns: [(&str, ArrayRef); 11] = [
         ("i", Arc::new(column(null_in, 1, |n| (n % 50) as i32).collect::<Int32Array>())),
         ("b", Arc::new(column(null_in, 2, |n| n << 40).collect::<Int64Array>())),
         ("f", Arc::new(column(null_in, 3, |n| n as f64 / 7.0).collect::<Float64Array>())),
@@ -52,6 +61,7 @@ fn table(null_in: i64) -> RecordBatch {
         ("t", Arc::new(column(null_in, 8, |n| format!("name {}", n % 5)).collect::<StringArray>())),
         ("y", Arc::new(column(null_in, 9, |n| (n % 2000) as i32).collect::<Date32Array>())),
         ("m", Arc::new(column(null_in, 10, |n| n * 1_000_000).collect::<TimestampMicrosecondArray>())),
+        ("r", Arc::new(column(null_in, 11, real).collect::<Float64Array>())),
     ];
     RecordBatch::try_from_iter(columns).unwrap()
 }
@@ -65,7 +75,7 @@ fn written(table: &RecordBatch, properties: WriterPropertiesBuilder) -> Arc<dyn 
     Arc::new(Bytes::from(bytes))
 }
 
-const QUERIES: [&str; 10] = [
+const QUERIES: [&str; 13] = [
     "SELECT t, count(*), sum(d), sum(d * (1 - e)), sum(d * (1 - e) * (1 + e)), avg(d), min(h), max(b) FROM o WHERE y <= DATE '1974-01-01' GROUP BY t ORDER BY t",
     "SELECT sum(d * e) FROM o WHERE y >= DATE '1971-01-01' AND y < DATE '1972-01-01' AND e BETWEEN 0.02 AND 0.09 AND i < 24",
     "SELECT i, b, f, g, d, e, h, y, m FROM o WHERE i = 7 AND f < 3000",
@@ -76,6 +86,9 @@ const QUERIES: [&str; 10] = [
     "SELECT count(*) FROM o WHERE d IS NULL OR e <> 0.05",
     "SELECT d, max(h), sum(h) FROM o WHERE NOT (g = 0.25) AND m > TIMESTAMP '1970-01-01 01:00:00' GROUP BY d ORDER BY d LIMIT 20",
     "SELECT count(*), sum(h) FROM o WHERE i > 60",
+    "SELECT count(*), count(b), count(r), min(b), max(b), min(r), max(r), sum(f), avg(f) FROM o WHERE r > 2 AND b <= 40000000000000000",
+    "SELECT count(*), max(r), min(b) FROM o WHERE 3 >= r AND r <> 0 AND b > 1000000000000 AND b < 5000000000000000 AND b <> 2000000000000000",
+    "SELECT min(r), count(r), avg(r), max(f) FROM o WHERE r >= 0 AND b = b AND f > 9000.5 AND 100000000000 < b",
 ];
 
 fn results(object: &Arc<dyn Object>) -> Vec<String> {

@@ -57,21 +57,27 @@ fn with_one<T: Float>(op: CompareOp, rows: &PrimitiveArray<T>, one: &PrimitiveAr
     if one.is_null(0) {
         return BooleanArray::new_null(rows.len());
     }
-    let one = one.value(0);
-    let values = rows.values();
-    let bits = if is_nan(one) { beside_nan::<T>(op, values) } else { beside_number::<T>(op, values, one) };
+    let (one, values) = (one.value(0), rows.values());
+    let bits = if is_nan(one) {
+        beside_nan::<T>(op, values)
+    } else {
+        let mut words = Vec::new();
+        beside_number(op, values, one, &mut words);
+        BooleanBuffer::new(Buffer::from_vec(words), 0, values.len())
+    };
     BooleanArray::new(bits, rows.nulls().cloned())
 }
 
-/// One comparison of the processor a value: what it says of a NaN is what is right of a NaN beside a number.
-fn beside_number<T: Float>(op: CompareOp, values: &[T::Native], one: T::Native) -> BooleanBuffer {
+/// Has `words` hold a bit for each of `values`: whether it compares so with `one`, which is no NaN. One comparison of the processor a
+/// value: what it says of a NaN is what is right of a NaN beside a number.
+pub(crate) fn beside_number<N: PartialOrd + Copy>(op: CompareOp, values: &[N], one: N, words: &mut Vec<u64>) {
     match op {
-        CompareOp::Equal => collect(values, |value| value == one),
-        CompareOp::NotEqual => collect(values, |value| value != one),
-        CompareOp::Less => collect(values, |value| value < one),
-        CompareOp::LessOrEqual => collect(values, |value| value <= one),
-        CompareOp::Greater => collect_not(values, |value| value <= one),
-        CompareOp::GreaterOrEqual => collect_not(values, |value| value < one),
+        CompareOp::Equal => collect_words(values, |value| value == one, words),
+        CompareOp::NotEqual => collect_words(values, |value| value != one, words),
+        CompareOp::Less => collect_words(values, |value| value < one, words),
+        CompareOp::LessOrEqual => collect_words(values, |value| value <= one, words),
+        CompareOp::Greater => collect_words(values, |value| !(value <= one), words),
+        CompareOp::GreaterOrEqual => collect_words(values, |value| !(value < one), words),
     }
 }
 
@@ -85,9 +91,15 @@ fn beside_nan<T: Float>(op: CompareOp, values: &[T::Native]) -> BooleanBuffer {
 }
 
 /// A bit for each value, made a word of 64 at a time.
-fn collect<N: Copy>(values: &[N], is: impl Fn(N) -> bool) -> BooleanBuffer {
+fn collect_words<N: Copy>(values: &[N], is: impl Fn(N) -> bool, words: &mut Vec<u64>) {
     let word = |chunk: &[N]| chunk.iter().rev().fold(0_u64, |word, value| word << 1 | u64::from(is(*value)));
-    let words: Vec<u64> = values.chunks(64).map(word).collect();
+    words.clear();
+    words.extend(values.chunks(64).map(word));
+}
+
+fn collect<N: Copy>(values: &[N], is: impl Fn(N) -> bool) -> BooleanBuffer {
+    let mut words = Vec::new();
+    collect_words(values, is, &mut words);
     BooleanBuffer::new(Buffer::from_vec(words), 0, values.len())
 }
 

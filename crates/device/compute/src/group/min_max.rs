@@ -17,12 +17,20 @@ use crate::error::QueryError;
 
 /// Which of the two functions is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MinMax {
+pub(crate) enum MinMax {
     Min,
     Max,
 }
 
 impl MinMax {
+    /// Keeps `value` in place of what is kept, if it is the one to keep of both.
+    #[inline]
+    pub fn offer<V: PartialOrd>(self, kept: &mut Option<V>, value: V) {
+        if kept.as_ref().is_none_or(|kept| self.prefers(order(&value, kept))) {
+            *kept = Some(value);
+        }
+    }
+
     /// Whether a value that compares as `than` with the kept one replaces it.
     fn prefers(self, than: Ordering) -> bool {
         match self {
@@ -56,10 +64,7 @@ impl<V: PartialOrd> Kept<V> {
     }
 
     fn offer(&mut self, group: u32, value: V) {
-        let kept = &mut self.values[group as usize];
-        if kept.as_ref().is_none_or(|kept| self.function.prefers(order(&value, kept))) {
-            *kept = Some(value);
-        }
+        self.function.offer(&mut self.values[group as usize], value);
     }
 
     fn merge(&mut self, of_row: &[u32], groups: usize, other: Self) {

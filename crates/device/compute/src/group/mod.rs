@@ -14,6 +14,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use self::keys::Keys;
+pub(crate) use self::min_max::MinMax;
 use self::rows::GroupedRows;
 use self::states::States;
 use crate::error::QueryError;

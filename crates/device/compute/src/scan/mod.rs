@@ -21,6 +21,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder, RowFilter, RowSelection, RowSelector,
 };
 
+pub(crate) use self::direct::Totals;
 use self::direct::{ColumnPool, Direct, DirectPlan};
 use self::filters::Stages;
 use self::reader::ObjectReader;

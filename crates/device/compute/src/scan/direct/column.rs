@@ -292,6 +292,34 @@ impl Rows {
         }
     }
 
+    /// Calls `take` with the value of each selected row that has one.
+    #[inline]
+    fn each<N: Copy>(&self, table: &[N], selection: &Selection, mut take: impl FnMut(N)) {
+        match (selection.rows(), self.begin, &self.valid) {
+            (None, Some(begin), None) => table[begin..begin + self.count].iter().copied().for_each(take),
+            (Some(rows), Some(begin), None) => rows.iter().for_each(|row| take(table[begin + *row as usize])),
+            (None, ..) => (0..self.count).filter_map(|row| self.value(table, row)).for_each(take),
+            (Some(rows), ..) => {
+                rows.iter().filter_map(|row| self.value(table, *row as usize)).for_each(&mut take);
+            }
+        }
+    }
+
+    fn value<N: Copy>(&self, table: &[N], row: usize) -> Option<N> {
+        let has_value = self.valid.as_ref().is_none_or(|valid| valid.value(row));
+        let index = self.begin.map_or_else(|| self.indices[row] as usize, |begin| begin + row);
+        has_value.then(|| table[index])
+    }
+
+    /// How many of the selected rows have a value.
+    fn values_in(&self, selection: &Selection) -> usize {
+        match (&self.valid, selection.rows()) {
+            (None, _) => selection.len(),
+            (Some(valid), None) => valid.count_set_bits(),
+            (Some(valid), Some(rows)) => rows.iter().filter(|row| valid.value(**row as usize)).count(),
+        }
+    }
+
     fn has_no_value(&self) -> bool {
         self.valid.as_ref().is_some_and(|valid| valid.count_set_bits() == 0)
     }
@@ -353,6 +381,25 @@ impl Column {
             }
             _ => self.dictionary_strings(selection),
         }
+    }
+
+    /// Calls `take` with the number of each selected row that has one. The column is one of such numbers, and was read.
+    #[inline]
+    pub fn each_number<N: Copy + 'static>(&self, selection: &Selection, take: impl FnMut(N)) {
+        if let Some(table) = self.values().and_then(PageValues::numbers::<N>) {
+            self.rows.each(table, selection, take);
+        }
+    }
+
+    /// The numbers of all rows at hand, if the column is one of such numbers, and they follow one another.
+    pub fn contiguous_numbers<N: 'static>(&self) -> Option<&[N]> {
+        let begin = self.rows.begin.filter(|_| self.rows.valid.is_none())?;
+        self.values()?.numbers::<N>()?.get(begin..begin + self.rows.count)
+    }
+
+    /// How many of the selected rows have a value.
+    pub fn values_in(&self, selection: &Selection) -> usize {
+        self.rows.values_in(selection)
     }
 
     fn primitive<T: ArrowPrimitiveType<Native: Copy + Default>>(

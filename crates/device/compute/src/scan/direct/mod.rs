@@ -6,6 +6,7 @@ mod hybrid;
 mod page;
 mod plan;
 mod selection;
+mod totals;
 mod values;
 
 use std::fmt;
@@ -17,10 +18,13 @@ use arrow_schema::SchemaRef;
 
 use self::column::Column;
 pub(super) use self::plan::DirectPlan;
-use self::plan::{FilterStage, schema_of};
+use self::plan::{Comparison, FilterStage, schema_of};
 use self::selection::Selection;
+pub(crate) use self::totals::Totals;
 use super::{Part, Table, all_hold};
 use crate::error::QueryError;
+use crate::evaluate::beside_number;
+use crate::sql::CompareOp;
 
 /// Most rows of a batch. Its columns and what is computed of them fit in the second-level cache.
 const DIRECT_BATCH_ROWS: usize = 4096;
@@ -81,7 +85,13 @@ impl<'t> Direct<'t> {
     }
 
     /// Gives each batch of rows of `part` that fulfil the conditions to `take`.
-    pub fn scan(mut self, part: Part, mut take: impl FnMut(RecordBatch) -> ScanFlow) -> ScanFlow {
+    pub fn scan(self, part: Part, mut take: impl FnMut(RecordBatch) -> ScanFlow) -> ScanFlow {
+        self.each_batch(part, |direct, rows| take(direct.batch(rows)?))
+    }
+
+    /// Selects the rows of each batch of `part` that fulfil the conditions, and gives those that have any to `take`, with the number of all
+    /// rows of the batch.
+    fn each_batch(mut self, part: Part, mut take: impl FnMut(&mut Self, usize) -> ScanFlow) -> ScanFlow {
         for column in &mut self.columns {
             skip(column, part.skip)?;
         }
@@ -90,7 +100,7 @@ impl<'t> Direct<'t> {
             self.table.watch.check()?;
             let rows = self.next_rows(left.min(DIRECT_BATCH_ROWS))?;
             self.select(rows)?;
-            if self.selection.len() > 0 && take(self.batch(rows)?)?.is_break() {
+            if self.selection.len() > 0 && take(&mut self, rows)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             self.columns.iter_mut().for_each(|column| column.skip(rows));
@@ -157,7 +167,7 @@ impl FilterStage {
         for index in &self.columns_read {
             columns[*index].read(rows)?;
         }
-        if self.select_by_value(columns, outcomes, selection)? {
+        if self.select_by_value(columns, outcomes, selection)? || self.select_by_number(columns, selection) {
             return Ok(());
         }
         let arrays = self.columns_read.iter().map(|index| columns[*index].array(selection));
@@ -188,12 +198,36 @@ impl FilterStage {
         Ok(true)
     }
 
+    /// Selects by comparisons of numbers that follow one another. False where they do not, or few of them are selected.
+    fn select_by_number(&self, columns: &[Column], selection: &mut Selection) -> bool {
+        let [index] = self.columns_read.as_slice() else { return false };
+        if self.comparisons.is_empty() || selection.is_sparse() {
+            return false;
+        }
+        self.comparisons.iter().all(|comparison| match *comparison {
+            Comparison::Real(op, one) => select_beside(&columns[*index], op, one, selection),
+            Comparison::Integer(op, one) => select_beside::<i64>(&columns[*index], op, one, selection),
+        })
+    }
+
     fn holds_for(&self, values: ArrayRef) -> Result<Vec<bool>, QueryError> {
         let rows = values.len();
         let schema = schema_of(std::iter::once(values.data_type().clone()));
         let holds = all_hold(&self.filters, &batch_of(&schema, vec![values], rows)?)?;
         Ok((0..rows).map(|row| holds.is_valid(row) && holds.value(row)).collect())
     }
+}
+
+/// Selects rows whose number in `column` compares so with `one`. False where the numbers do not follow one another.
+fn select_beside<N: PartialOrd + Copy + 'static>(
+    column: &Column,
+    op: CompareOp,
+    one: N,
+    selection: &mut Selection,
+) -> bool {
+    let Some(values) = column.contiguous_numbers::<N>() else { return false };
+    selection.keep_by_bits(|words| beside_number(op, values, one, words));
+    true
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 
 use arrow_array::{Array, BooleanArray};
 
+/// Of so many rows, less than one is left.
+const SPARSE_PART: usize = 8;
+
 /// Rows of a batch, ascending.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
@@ -11,6 +14,8 @@ pub(super) struct Selection {
     chosen: Option<Vec<u32>>,
     /// A list to be used again.
     recycled: Vec<u32>,
+    /// A bit for each row of the batch, to be used again.
+    words: Vec<u64>,
 }
 
 impl Selection {
@@ -67,6 +72,33 @@ impl Selection {
             }
             Some(rows) => keep(rows, |at, _| is_kept(at)),
         }
+    }
+
+    /// Keeps rows of those left for which `find` sets a bit: it has one for each row of the batch.
+    pub fn keep_by_bits(&mut self, find: impl FnOnce(&mut Vec<u64>)) {
+        find(&mut self.words);
+        let words = &self.words;
+        match &mut self.chosen {
+            None => {
+                let mut rows = std::mem::take(&mut self.recycled);
+                rows.clear();
+                for (word, base) in words.iter().zip((0_u32..).step_by(64)) {
+                    let mut left = *word;
+                    while left != 0 {
+                        rows.push(base + left.trailing_zeros());
+                        left &= left - 1;
+                    }
+                }
+                let kept = rows.len();
+                self.set(rows, kept);
+            }
+            Some(rows) => keep(rows, |_, row| words[row as usize / 64] >> (row % 64) & 1 == 1),
+        }
+    }
+
+    /// Whether so few rows are left that it does not pay to evaluate a condition for all.
+    pub fn is_sparse(&self) -> bool {
+        self.len() < self.all / SPARSE_PART
     }
 
     fn set(&mut self, mut rows: Vec<u32>, kept: usize) {

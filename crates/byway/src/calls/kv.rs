@@ -120,6 +120,9 @@ impl Kv {
 
     /// Its queue, and what borrowed bytes travel in.
     pub(crate) fn queue_and_buffer(&mut self) -> (&mut Queue, &mut Scratch) {
+        if self.copy.is_empty() {
+            self.copy.keep(self.buffer(FIRST_READ_BYTES).ok());
+        }
         (&mut self.queue, &mut self.copy)
     }
 

@@ -25,6 +25,11 @@ impl Scratch {
         Ok(copy)
     }
 
+    /// Whether it keeps none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Keeps a buffer that came back.
     pub(crate) fn keep(&mut self, buffer: Option<Buffer>) {
         self.0 = buffer;

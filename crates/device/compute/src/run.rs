@@ -15,7 +15,7 @@ use crate::object::Object;
 use crate::order::Sorter;
 use crate::output::{Format, Output};
 use crate::parallel::{in_order, parts_held};
-use crate::plan::{AggregateCall, Bound, Grouping, Plan};
+use crate::plan::{AggregateCall, Grouping, Plan};
 use crate::scan::{Part, Table, Totals};
 use crate::sql::Query;
 
@@ -250,25 +250,24 @@ impl<'p, 'g> RowsOut<'p, 'g> {
         let items = items(self.plan, batch)?;
         match &mut self.sorter {
             Some(sorter) => {
-                sorter.add(items)?;
+                sorter.add(batch_of(items, batch.num_rows())?)?;
                 watch.check_memory(sorter.held_bytes())?;
                 Ok(ControlFlow::Continue(()))
             }
-            None => self.write(items),
+            None => self.write(items, batch.num_rows()),
         }
     }
 
     /// Writes rows in their order, without those that are skipped or over the limit.
-    fn write(&mut self, items: RecordBatch) -> Result<ControlFlow<()>, QueryError> {
-        let skipped = self.skip.min(items.num_rows());
+    fn write(&mut self, mut items: Vec<ArrayRef>, rows: usize) -> Result<ControlFlow<()>, QueryError> {
+        let skipped = self.skip.min(rows);
         self.skip -= skipped;
-        let given = (items.num_rows() - skipped).min(self.left);
+        let given = (rows - skipped).min(self.left);
         self.left -= given;
         if given > 0 {
-            let columns: Vec<ArrayRef> = items.columns()[..self.plan.width()].to_vec();
-            let given_rows =
-                RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?.slice(skipped, given);
-            self.write_pieces(&given_rows)?;
+            items.truncate(self.plan.width());
+            let items = RecordBatch::try_new(Arc::clone(&self.plan.schema), items)?;
+            self.write_pieces(&slice(&items, skipped, given))?;
             self.written += given as u64;
         }
         Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
@@ -278,7 +277,7 @@ impl<'p, 'g> RowsOut<'p, 'g> {
     fn write_pieces(&mut self, rows: &RecordBatch) -> Result<(), QueryError> {
         let mut at = 0;
         while at < rows.num_rows() {
-            let piece = rows.slice(at, self.output.rows_at_once().min(rows.num_rows() - at));
+            let piece = slice(rows, at, self.output.rows_at_once().min(rows.num_rows() - at));
             self.output.write(&piece)?;
             at += piece.num_rows();
             let bytes = self.output.take_bytes();
@@ -288,13 +287,13 @@ impl<'p, 'g> RowsOut<'p, 'g> {
     }
 
     fn hand_over(&mut self, bytes: &[u8]) -> Result<(), QueryError> {
-        let wants_more = self.watch.while_given(|| (self.give)(bytes));
+        let wants_more = bytes.is_empty() || self.watch.while_given(|| (self.give)(bytes));
         if wants_more { Ok(()) } else { Err(QueryError::Cancelled) }
     }
 
     fn finish(mut self) -> Result<u64, QueryError> {
         if let Some(rows) = self.sorter.take().map(Sorter::finish).transpose()?.flatten() {
-            let _ = self.write(rows)?;
+            let _ = self.write(rows.columns().to_vec(), rows.num_rows())?;
         }
         let bytes = self.output.end()?;
         self.hand_over(&bytes)?;
@@ -303,14 +302,21 @@ impl<'p, 'g> RowsOut<'p, 'g> {
 }
 
 /// The items of each row of `batch`, hidden ones behind the others.
-fn items(plan: &Plan, batch: &RecordBatch) -> Result<RecordBatch, QueryError> {
+fn items(plan: &Plan, batch: &RecordBatch) -> Result<Vec<ArrayRef>, QueryError> {
     let rows = batch.num_rows();
-    let value =
-        |item: &Bound| -> Result<ArrayRef, QueryError> { Ok(evaluate::value(item, batch)?.into_rows(rows)?) };
-    let columns: Vec<_> = plan.items.iter().map(value).collect::<Result<_, _>>()?;
+    plan.items.iter().map(|item| Ok(evaluate::value(item, batch)?.into_rows(rows)?)).collect()
+}
+
+/// Columns without names, as a batch.
+fn batch_of(columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, QueryError> {
     let field =
         |(at, column): (usize, &ArrayRef)| Field::new(at.to_string(), column.data_type().clone(), true);
     let fields: Vec<_> = columns.iter().enumerate().map(field).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+}
+
+/// Rows of a batch; all of them without work.
+fn slice(batch: &RecordBatch, at: usize, rows: usize) -> RecordBatch {
+    if rows == batch.num_rows() { batch.clone() } else { batch.slice(at, rows) }
 }

@@ -12,8 +12,9 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
 use super::super::page_header::{PageHeader, PageKind};
+use super::super::reader::ObjectReader;
 use super::hybrid::HybridDecoder;
-use super::page::{PageReader, ValueEncoding};
+use super::page::{Codec, PageReader, ValueEncoding};
 use super::selection::Selection;
 use super::values::{PageValues, StoredType};
 use crate::error::QueryError;
@@ -46,6 +47,13 @@ struct Page {
     /// Rows before those at hand that were passed over unread.
     rows_skipped: usize,
     body: Option<Body>,
+}
+
+impl Page {
+    /// No page yet: the first is at `start`.
+    fn before(start: u64) -> Self {
+        Self { start, header: None, rows_left: 0, rows_skipped: 0, body: None }
+    }
 }
 
 /// A page that was read.
@@ -81,14 +89,13 @@ fn damaged(why: &str) -> QueryError {
 impl Column {
     /// The column whose pages are in `bytes` of the object, as arrays of `data_type`.
     pub fn new(pages: PageReader, stored: StoredType, data_type: DataType, bytes: Range<u64>) -> Self {
-        let page = Page { start: bytes.start, header: None, rows_left: 0, rows_skipped: 0, body: None };
         let plain = PageValues::empty(stored);
         Self {
             pages,
             stored,
             data_type,
+            page: Page::before(bytes.start),
             unread: bytes,
-            page,
             dictionary: None,
             recycled: None,
             plain,
@@ -97,13 +104,12 @@ impl Column {
         }
     }
 
-    /// Takes over the memory of a column of another row group.
-    pub fn take_memory(&mut self, old: Self) {
-        self.pages.take_memory(old.pages);
-        (self.rows.indices, self.output) = (old.rows.indices, old.output);
-        if self.stored == old.stored {
-            (self.plain, self.recycled) = (old.plain, old.dictionary);
-        }
+    /// Has it read the same column of another row group or object, in the memory that it has.
+    pub fn restart(&mut self, reader: ObjectReader, codec: Codec, bytes: Range<u64>) {
+        self.pages.restart(reader, codec);
+        (self.page, self.unread) = (Page::before(bytes.start), bytes);
+        self.recycled = self.dictionary.take().or(self.recycled.take());
+        (self.rows.count, self.rows.begin, self.rows.valid) = (0, None, None);
     }
 
     /// Rows that are left of the page at hand, at least one.

@@ -73,9 +73,7 @@ impl<'t> Direct<'t> {
     /// The scan of a part; `None` where a column is written in a way that the library alone reads.
     pub fn new(table: &'t Table, plan: &'t DirectPlan, part: Part) -> Option<Self> {
         let row_group = table.metadata().row_group(part.row_group);
-        let mut columns = plan.columns_of(row_group, &table.reader)?;
-        let old = table.column_pool.take().into_iter().flatten();
-        columns.iter_mut().zip(old).for_each(|(column, old)| column.take_memory(old));
+        let columns = plan.columns_of(row_group, &table.reader, table.column_pool.take())?;
         let pending = |stage: &FilterStage| match stage.is_by_value {
             true => DictionaryOutcomes::Pending,
             false => DictionaryOutcomes::Unusable,

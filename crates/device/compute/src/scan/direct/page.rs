@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use parquet::basic::Compression;
 
 use super::super::page_header::{Encoding, PageHeader, PageKind};
@@ -54,7 +55,9 @@ pub(super) struct PageReader {
     reader: ObjectReader,
     codec: Codec,
     is_optional: bool,
-    /// Longest page so far: what is behind the page at hand is left of longer ones.
+    /// The page at hand, if it is stored as it is read.
+    stored: Option<Bytes>,
+    /// Else its bytes, and behind them what is left of longer ones.
     buffer: Vec<u8>,
     len_bytes: usize,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
@@ -62,17 +65,17 @@ pub(super) struct PageReader {
 
 impl PageReader {
     pub fn new(reader: ObjectReader, codec: Codec, is_optional: bool) -> Self {
-        Self { reader, codec, is_optional, buffer: Vec::new(), len_bytes: 0, zstd: None }
+        Self { reader, codec, is_optional, stored: None, buffer: Vec::new(), len_bytes: 0, zstd: None }
     }
 
-    /// Takes over the memory of another reader.
-    pub fn take_memory(&mut self, old: Self) {
-        (self.buffer, self.zstd) = (old.buffer, old.zstd);
+    /// Has it read pages of another row group, or of another object.
+    pub fn restart(&mut self, reader: ObjectReader, codec: Codec) {
+        (self.reader, self.codec, self.stored, self.len_bytes) = (reader, codec, None, 0);
     }
 
     /// The page that was read last.
     pub fn page(&self) -> &[u8] {
-        &self.buffer[..self.len_bytes]
+        self.stored.as_deref().unwrap_or(&self.buffer[..self.len_bytes])
     }
 
     /// The header of the page at `start`.
@@ -108,7 +111,7 @@ impl PageReader {
         let length = self.page().first_chunk::<LENGTH_BYTES>().filter(|_| encoding == Encoding::RLE);
         let length = u32::from_le_bytes(*length.ok_or_else(|| damaged("a page has no levels"))?);
         let levels = LENGTH_BYTES..LENGTH_BYTES.saturating_add(length as usize);
-        if levels.end > self.len_bytes {
+        if levels.end > self.page().len() {
             return Err(damaged("levels are longer than their page"));
         }
         Ok(levels)
@@ -126,7 +129,7 @@ impl PageReader {
             _ => return Err(damaged("a page is not written as the footer says")),
         };
         let definition_levels = levels.map(|bytes| HybridDecoder::new(1, bytes)).transpose()?;
-        Ok(PageParts { encoding, definition_levels, bytes: begin..self.len_bytes })
+        Ok(PageParts { encoding, definition_levels, bytes: begin..self.page().len() })
     }
 
     /// Reads a page whose first `plain_bytes` are not compressed.
@@ -138,6 +141,13 @@ impl PageReader {
         is_compressed: bool,
     ) -> Result<(), QueryError> {
         let stored = self.reader.read(start + header.header_bytes as u64, header.stored_bytes)?;
+        let codec = if is_compressed { self.codec } else { Codec::None };
+        let is_as_stored = codec == Codec::None && stored.len() == header.uncompressed_bytes;
+        if is_as_stored && plain_bytes <= stored.len() {
+            (self.len_bytes, self.stored) = (0, Some(stored));
+            return Ok(());
+        }
+        self.stored = None;
         let cut = || damaged("levels are longer than their page");
         let (plain, compressed) = stored.split_at_checked(plain_bytes).ok_or_else(cut)?;
         let bytes = header.uncompressed_bytes.checked_sub(plain_bytes).ok_or_else(cut)?;
@@ -146,7 +156,6 @@ impl PageReader {
             self.buffer.resize(self.len_bytes, 0);
         }
         self.buffer[..plain_bytes].copy_from_slice(plain);
-        let codec = if is_compressed { self.codec } else { Codec::None };
         if self.decompress(codec, compressed, plain_bytes..self.len_bytes)? != bytes {
             return Err(damaged("a page has not the length that it states"));
         }

@@ -1,6 +1,7 @@
 //! How a plan reads the columns of an object: what is the same for each of its parts.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::Array;
@@ -86,12 +87,21 @@ impl DirectPlan {
     }
 
     /// The columns of a row group, from its first row on; `None` where one is written in a way that the library alone reads.
+    /// `old` are columns of this plan that are not needed any more.
     pub(super) fn columns_of(
         &self,
         row_group: &RowGroupMetaData,
         reader: &ObjectReader,
+        old: Option<Vec<Column>>,
     ) -> Option<Vec<Column>> {
-        self.columns.iter().map(|column| column.of(row_group.column(column.leaf), reader)).collect()
+        let chunk_of = |column: &ColumnPlan| row_group.column(column.leaf);
+        let Some(mut columns) = old else {
+            return self.columns.iter().map(|column| column.begin(chunk_of(column), reader)).collect();
+        };
+        for (column, plan) in columns.iter_mut().zip(&self.columns) {
+            plan.restart(column, chunk_of(plan), reader)?;
+        }
+        Some(columns)
     }
 }
 
@@ -110,12 +120,24 @@ impl ColumnPlan {
         Some(Self { leaf, is_optional: descriptor.max_def_level() == 1, stored, data_type })
     }
 
-    fn of(&self, chunk: &ColumnChunkMetaData, reader: &ObjectReader) -> Option<Column> {
-        let codec = Codec::of(chunk.compression()).filter(|_| has_readable_encodings(chunk))?;
-        let (start, bytes) = chunk.byte_range();
+    fn begin(&self, chunk: &ColumnChunkMetaData, reader: &ObjectReader) -> Option<Column> {
+        let (codec, bytes) = place_of(chunk)?;
         let pages = PageReader::new(reader.clone(), codec, self.is_optional);
-        Some(Column::new(pages, self.stored, self.data_type.clone(), start..start.checked_add(bytes)?))
+        Some(Column::new(pages, self.stored, self.data_type.clone(), bytes))
     }
+
+    fn restart(&self, column: &mut Column, chunk: &ColumnChunkMetaData, reader: &ObjectReader) -> Option<()> {
+        let (codec, bytes) = place_of(chunk)?;
+        column.restart(reader.clone(), codec, bytes);
+        Some(())
+    }
+}
+
+/// How the pages of a column are compressed, and where they are; `None` where the library alone reads them.
+fn place_of(chunk: &ColumnChunkMetaData) -> Option<(Codec, Range<u64>)> {
+    let codec = Codec::of(chunk.compression()).filter(|_| has_readable_encodings(chunk))?;
+    let (start, bytes) = chunk.byte_range();
+    Some((codec, start..start.checked_add(bytes)?))
 }
 
 impl FilterStage {

@@ -81,15 +81,17 @@ impl Selection {
         match &mut self.chosen {
             None => {
                 let mut rows = std::mem::take(&mut self.recycled);
-                rows.clear();
+                // A word's last bits may stand behind the last row.
+                rows.resize(rows.len().max(words.len() * 64), 0);
+                let mut kept = 0;
                 for (word, base) in words.iter().zip((0_u32..).step_by(64)) {
                     let mut left = *word;
                     while left != 0 {
-                        rows.push(base + left.trailing_zeros());
+                        rows[kept] = base + left.trailing_zeros();
                         left &= left - 1;
+                        kept += 1;
                     }
                 }
-                let kept = rows.len();
                 self.set(rows, kept);
             }
             Some(rows) => keep(rows, |_, row| words[row as usize / 64] >> (row % 64) & 1 == 1),

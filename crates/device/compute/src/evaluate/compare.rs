@@ -76,8 +76,8 @@ pub(crate) fn beside_number<N: PartialOrd + Copy>(op: CompareOp, values: &[N], o
         CompareOp::NotEqual => collect_words(values, |value| value != one, words),
         CompareOp::Less => collect_words(values, |value| value < one, words),
         CompareOp::LessOrEqual => collect_words(values, |value| value <= one, words),
-        CompareOp::Greater => collect_words(values, |value| !(value <= one), words),
-        CompareOp::GreaterOrEqual => collect_words(values, |value| !(value < one), words),
+        CompareOp::Greater => collect_other_words(values, |value| value <= one, words),
+        CompareOp::GreaterOrEqual => collect_other_words(values, |value| value < one, words),
     }
 }
 
@@ -95,6 +95,11 @@ fn collect_words<N: Copy>(values: &[N], is: impl Fn(N) -> bool, words: &mut Vec<
     let word = |chunk: &[N]| chunk.iter().rev().fold(0_u64, |word, value| word << 1 | u64::from(is(*value)));
     words.clear();
     words.extend(values.chunks(64).map(word));
+}
+
+/// A bit for each value that `is` not.
+fn collect_other_words<N: Copy>(values: &[N], is: impl Fn(N) -> bool, words: &mut Vec<u64>) {
+    collect_words(values, |value| !is(value), words);
 }
 
 fn collect<N: Copy>(values: &[N], is: impl Fn(N) -> bool) -> BooleanBuffer {

@@ -1,4 +1,4 @@
-//! Exec: a program over the value of a key, copied slice by slice and then run piece by piece.
+//! Exec: a program over the value of a key, copied slice by slice and then run in time slices.
 
 use std::mem;
 use std::sync::Arc;

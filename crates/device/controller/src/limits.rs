@@ -60,14 +60,20 @@ pub(crate) const PROGRAM_HOLD_NS: u64 = 100_000;
 /// Most steps of a program where no thread advances programs: about 0.2 ms.
 pub(crate) const EXECUTE_STEPS_MAX: u64 = 1 << 16;
 
-/// Most programs of one controller that go on after their first turn.
+/// Run slots of one controller: programs that have begun and go on.
 pub(crate) const PROGRAM_RUNS_MAX: usize = 32;
 
-/// Most programs of all controllers that go on after their first turn.
+/// Run slots that controllers share beside their first ones. So one is left for each of 64 controllers, whatever the others run.
+pub(crate) const PROGRAM_RUNS_SHARED_MAX: usize = 64;
+
+/// Run slots of all controllers.
 pub(crate) const PROGRAM_RUNS_TOTAL_MAX: usize = 128;
 
-/// Most programs of one controller that wait for their first turn: a full queue.
-pub(crate) const PROGRAMS_WAITING_MAX: usize = 1024;
+/// Most bytes of programs of one controller that wait for a run slot: 65,536 of them, over a set of ranges.
+pub(crate) const PROGRAMS_WAITING_BYTES: usize = 32 << 20;
+
+/// What a program that waits takes at most, with its command and without its ranges.
+pub(crate) const PROGRAM_WAITING_BYTES: usize = 512;
 
 /// Longest request and longest output of Exec in bytes.
 pub const EXEC_MAX_BYTES: usize = byway_programs::OUTPUT_MAX_BYTES;
@@ -81,7 +87,7 @@ pub(crate) const EXEC_BYTES_PER_STEP: usize = 16;
 /// Copies of a value that is moved or overwritten meanwhile, before Exec gives up.
 pub(crate) const EXEC_COPIES_MAX: u32 = 16;
 
-/// Most bytes of values, inputs and outputs of Exec that are kept between two pieces, of all controllers together.
+/// Most bytes of values, inputs and outputs of Exec that are kept between two time slices, of all controllers together.
 pub(crate) const EXEC_KEPT_BYTES: usize = 64 << 20;
 
 /// Most steps of a program, if the device's options say nothing else: about 14 s of eBPF.

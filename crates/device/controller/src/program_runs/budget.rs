@@ -14,6 +14,13 @@ pub(crate) struct HoldBudget {
     until_ns: Option<u64>,
 }
 
+/// What was left as a time slice began.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimeSlice {
+    steps: u64,
+    begun_ns: u64,
+}
+
 impl Default for HoldBudget {
     fn default() -> Self {
         Self { steps: PROGRAM_HOLD_STEPS, until_ns: None }
@@ -26,17 +33,24 @@ impl HoldBudget {
         self.steps
     }
 
-    /// Whether programs may go on, and begins to measure their time.
-    pub fn begin(&mut self, runner: &dyn ProgramRunner) -> bool {
-        let now_ns = runner.now_ns();
-        let until_ns = *self.until_ns.get_or_insert(now_ns.saturating_add(PROGRAM_HOLD_NS));
-        self.steps > 0 && now_ns < until_ns
+    /// Begins a time slice, if programs may go on. The first one begins their time.
+    pub fn begin_slice(&mut self, runner: &dyn ProgramRunner) -> Option<TimeSlice> {
+        let begun_ns = runner.now_ns();
+        let until_ns = *self.until_ns.get_or_insert(begun_ns.saturating_add(PROGRAM_HOLD_NS));
+        (self.steps > 0 && begun_ns < until_ns).then_some(TimeSlice { steps: self.steps, begun_ns })
+    }
+
+    /// What a time slice has used: its time, and a nanosecond for each step at least.
+    pub fn used_ns(&self, slice: TimeSlice, runner: &dyn ProgramRunner) -> u64 {
+        let time_ns = runner.now_ns().saturating_sub(slice.begun_ns);
+        time_ns.max(slice.steps.saturating_sub(self.steps))
     }
 
     /// Whether `program` may begin by the thread that executes its command.
     pub fn admits(&mut self, program: &Program, runner: &dyn ProgramRunner) -> bool {
         let steps = program.start_steps();
-        program.is_interruptible() && steps <= INLINE_STEPS && steps < self.steps && self.begin(runner)
+        let is_short = program.is_interruptible() && steps <= INLINE_STEPS && steps < self.steps;
+        is_short && self.begin_slice(runner).is_some()
     }
 
     /// When the time for programs ends.

@@ -1,28 +1,30 @@
-//! Programs that did not end at once: they run in turns, and other commands between two turns.
+//! Programs that did not end at once: they run in time slices, and other commands between two slices.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `budget.rs` | what programs may do while one thread holds the run lock |
-//! | `turns.rs` | whose turn it is: controller after controller, program after program |
+//! | `ranges_run.rs` | a program over ranges, which takes memory once it has begun |
+//! | `run_queue.rs` | which program gets the next time slice |
 
 mod budget;
-mod turns;
+mod ranges_run;
+mod run_queue;
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
 
-use byway_programs::{Execution, Ranges};
 use byway_spec::Status;
 
 use crate::error::CommandError;
 use crate::exec::{Output, ValueRun};
 use crate::id::{ControllerId, RunId};
-use crate::limits::EXEC_KEPT_BYTES;
+use crate::limits::{EXEC_KEPT_BYTES, PROGRAM_WAITING_BYTES};
 use crate::outcome::{Done, ExternalCommand, ExternalWork};
 
-pub(crate) use budget::HoldBudget;
-pub(crate) use turns::Turn;
-use turns::Turns;
+pub(crate) use budget::{HoldBudget, TimeSlice};
+pub(crate) use ranges_run::RangesRun;
+pub(crate) use run_queue::QueuedRun;
+use run_queue::RunQueue;
 
 /// What has the programs of a device advanced while commands are executed.
 ///
@@ -34,7 +36,7 @@ pub trait ProgramRunner: Send + Sync {
     /// A program runs, or has ended. Does not wait. False if there is no thread and none can be started.
     fn wake(&self) -> bool;
 
-    /// Nanoseconds of a clock that does not go back: what a program's limit of time and the length of a turn are measured by.
+    /// Nanoseconds of a clock that does not go back: what limits of time, time slices and deadlines are measured by.
     fn now_ns(&self) -> u64;
 }
 
@@ -70,7 +72,7 @@ pub(crate) struct ProgramRun {
 #[derive(Debug)]
 pub(crate) enum RunOver {
     /// Ranges of memory. A set of them is in use while this is held.
-    Ranges { ranges: Arc<Ranges>, execution: Box<Execution> },
+    Ranges(Box<RangesRun>),
     /// The value of a key of a namespace.
     Value { nsid: u32, run: Box<ValueRun> },
 }
@@ -79,16 +81,25 @@ impl ProgramRun {
     /// Whether it sees anything of a namespace.
     pub fn sees(&self, nsid: u32) -> bool {
         match &self.over {
-            RunOver::Ranges { ranges, .. } => ranges.namespaces().any(|other| other == nsid),
+            RunOver::Ranges(run) => run.ranges().namespaces().any(|other| other == nsid),
             RunOver::Value { nsid: other, .. } => *other == nsid,
         }
     }
 
-    /// Bytes that it keeps between two turns, beside its state.
-    pub fn bytes(&self) -> usize {
+    /// Bytes of its value, input and output.
+    pub fn value_bytes(&self) -> usize {
         match &self.over {
-            RunOver::Ranges { .. } => 0,
+            RunOver::Ranges(_) => 0,
             RunOver::Value { run, .. } => run.bytes(),
+        }
+    }
+
+    /// Bytes that it takes while it waits for a run slot, with what the controller keeps of its command. Those of values are counted
+    /// [on their own](Self::value_bytes).
+    pub fn waiting_bytes(&self) -> usize {
+        match &self.over {
+            RunOver::Ranges(run) => PROGRAM_WAITING_BYTES + run.listed_bytes(),
+            RunOver::Value { .. } => PROGRAM_WAITING_BYTES,
         }
     }
 }
@@ -108,7 +119,7 @@ pub(crate) struct ProgramRuns {
     pub runner: Option<Box<dyn ProgramRunner>>,
     /// What programs may still do before the run lock is released.
     pub budget: HoldBudget,
-    turns: Turns,
+    queue: RunQueue,
     last: u64,
     /// Commands of programs that have ended.
     ended: Vec<Done>,
@@ -119,39 +130,48 @@ impl ProgramRuns {
     /// Keeps a program to advance it later, for at most `time_max_ns`.
     ///
     /// # Errors
-    /// Insufficient Program Resources: as many wait as the device keeps, or there is no thread.
+    /// Insufficient Program Resources: those that wait take all the memory that they may, or there is no thread.
     pub fn add(&mut self, run: ProgramRun, time_max_ns: u64) -> Result<ExternalCommand, CommandError> {
-        if !self.turns.has_room_for(run.owner) || self.kept_bytes() + run.bytes() > EXEC_KEPT_BYTES {
+        if !self.queue.has_room_for(&run) || self.kept_bytes() + run.value_bytes() > EXEC_KEPT_BYTES {
             return Err(TOO_MANY);
         }
         let runner = self.runner.as_deref().filter(|runner| runner.wake()).ok_or(NO_THREAD)?;
         let deadline_ns = runner.now_ns().saturating_add(time_max_ns);
         self.last += 1;
         let id = RunId(self.last);
-        self.turns.add(Turn { id, run, deadline_ns, is_first: true });
+        self.queue.add(QueuedRun { id, run, deadline_ns });
         Ok(ExternalWork::Program(id).into())
     }
 
-    /// Takes the program whose turn it is.
-    pub fn next(&mut self) -> Option<Turn> {
-        self.turns.next()
+    /// Whether a program of a controller may begin at once: it needs a run slot if it goes on.
+    pub fn may_begin(&self, owner: ControllerId) -> bool {
+        self.queue.may_begin(owner)
     }
 
-    /// Puts a program that goes on behind the others of its controller, or ends it if as many of them go on as may.
-    pub fn put_back(&mut self, turn: Turn) {
-        if let Some(turn) = self.turns.put_back(turn) {
-            self.end(turn.id, turn.run.owner, Err(TOO_MANY));
+    /// Begins the next time slice of this hold of the run lock: takes its program.
+    pub fn begin_slice(&mut self) -> Option<(TimeSlice, QueuedRun)> {
+        let slice = self.budget.begin_slice(self.runner.as_deref()?)?;
+        self.queue.next().map(|queued| (slice, queued))
+    }
+
+    /// Ends a time slice: charges the controller whose program it was.
+    pub fn end_slice(&mut self, slice: TimeSlice, owner: ControllerId) {
+        if let Some(runner) = self.runner.as_deref() {
+            self.queue.charge(owner, self.budget.used_ns(slice, runner));
         }
     }
 
-    /// Stops programs that have had all the time they may take.
+    /// Puts a program that goes on behind the others of its controller.
+    pub fn put_back(&mut self, queued: QueuedRun) {
+        self.queue.put_back(queued);
+    }
+
+    /// Stops programs whose deadline has passed.
     pub fn stop_late(&mut self) {
         let Some(runner) = &self.runner else { return };
-        let now_ns = runner.now_ns();
-        if !self.turns.may_have_late(now_ns) {
-            return;
+        for late in self.queue.take_late(runner.now_ns()) {
+            self.end(late.id, late.run.owner, Err(TOO_LATE));
         }
-        self.end_each(|turn| (turn.deadline_ns <= now_ns).then_some(TOO_LATE));
     }
 
     /// Notes how a program ended.
@@ -179,7 +199,7 @@ impl ProgramRuns {
     /// Bytes of values, inputs and outputs.
     fn kept_bytes(&self) -> usize {
         let outputs: usize = self.outputs.iter().map(|output| output.bytes.len()).sum();
-        self.turns.kept_bytes() + outputs
+        self.queue.value_bytes() + outputs
     }
 
     /// Whether a command of a program that ended was not taken.
@@ -192,42 +212,38 @@ impl ProgramRuns {
         self.ended.pop()
     }
 
-    /// Forgets a program: nothing waits for it any more.
-    pub fn cancel(&mut self, id: RunId) {
-        self.turns.extract(|turn| turn.id == id);
-        self.ended.retain(|done| done.work != ExternalWork::Program(id));
-        self.forget_output(id);
+    /// Forgets programs, in one pass over all: nothing waits for them any more.
+    pub fn cancel(&mut self, ids: &HashSet<RunId>) {
+        self.queue.extract(|queued| ids.contains(&queued.id));
+        self.ended.retain(|done| !matches!(done.work, ExternalWork::Program(id) if ids.contains(&id)));
+        self.outputs.retain(|output| !ids.contains(&output.id));
     }
 
     /// Forgets the programs of a controller, whose commands are gone.
     pub fn cancel_all_of(&mut self, owner: ControllerId) {
-        self.turns.extract(|turn| turn.run.owner == owner);
+        self.queue.extract(|queued| queued.run.owner == owner);
         self.ended.retain(|done| done.owner != owner);
         self.outputs.retain(|output| output.owner != owner);
     }
 
     /// Ends each program for which `reason` gives an error.
     pub fn fail_each(&mut self, reason: impl Fn(&ProgramRun) -> Option<CommandError>) {
-        self.end_each(|turn| reason(&turn.run));
+        let Self { queue, ended, .. } = self;
+        queue.extract(|queued| {
+            let Some(error) = reason(&queued.run) else { return false };
+            let (owner, work) = (queued.run.owner, ExternalWork::Program(queued.id));
+            ended.push(Done { owner, work, result: Err(error), text: None, at_ps: 0 });
+            true
+        });
         if self.has_ended() {
             // A device whose programs go on has a thread.
             self.runner.iter().for_each(|runner| _ = runner.wake());
         }
     }
-
-    fn end_each(&mut self, reason: impl Fn(&Turn) -> Option<CommandError>) {
-        let Self { turns, ended, .. } = self;
-        turns.extract(|turn| {
-            let Some(error) = reason(turn) else { return false };
-            let (owner, work) = (turn.run.owner, ExternalWork::Program(turn.id));
-            ended.push(Done { owner, work, result: Err(error), text: None, at_ps: 0 });
-            true
-        });
-    }
 }
 
 const TOO_MANY: CommandError =
-    CommandError::new(Status::INSUFFICIENT_PROGRAM_RESOURCES, "as many programs run as the device can keep");
+    CommandError::new(Status::INSUFFICIENT_PROGRAM_RESOURCES, "as many programs wait as the device can keep");
 const TOO_LATE: CommandError = CommandError::new(
     Status::INSUFFICIENT_PROGRAM_RESOURCES,
     "the program did not end within its limit of time",

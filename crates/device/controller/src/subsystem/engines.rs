@@ -1,5 +1,7 @@
 //! Namespaces that external engines keep, their finished commands, and the limits that all of them share.
 
+use std::collections::HashSet;
+
 use tracing::info;
 
 use super::{ControllerSet, NO_IDENTIFIER, NO_NAMESPACE, Subsystem};
@@ -128,7 +130,7 @@ impl Subsystem {
                 return self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place));
             }
             ExternalWork::Query(id) => self.cancel_query(id),
-            ExternalWork::Program(id) => self.cancel_program(id),
+            ExternalWork::Program(id) => self.cancel_programs(&HashSet::from([id])),
         }
         true
     }
@@ -171,7 +173,7 @@ impl Subsystem {
         match work {
             ExternalWork::Engine { .. } => {}
             ExternalWork::Query(id) => self.cancel_query(id),
-            ExternalWork::Program(id) => self.cancel_program(id),
+            ExternalWork::Program(id) => self.cancel_programs(&HashSet::from([id])),
         }
     }
 

@@ -6,7 +6,7 @@ use byway_programs::{AllowList, BuiltIn, Program};
 use byway_spec::Status;
 
 use super::Subsystem;
-use super::programs::TURN_STEPS;
+use super::programs::SLICE_STEPS_MIN;
 use crate::error::CommandError;
 use crate::exec::{ExecRequest, Output, ValueRun};
 use crate::id::ControllerId;
@@ -22,7 +22,7 @@ pub(crate) struct AllowedProgram {
     nsid: u32,
 }
 
-/// A program over a value after its first piece.
+/// A program over a value that was begun.
 #[derive(Debug)]
 pub(crate) enum Begun {
     Ended(Output),
@@ -102,7 +102,7 @@ impl Subsystem {
     ) -> Result<Begun, CommandError> {
         let taken_bytes = request.taken_bytes;
         let steps_max = self.options.program_steps_max;
-        let inline_steps = self.inline_steps(&program);
+        let inline_steps = self.inline_steps(owner, &program);
         let mut run = ValueRun::begin(self.key_values(nsid)?, program, request, steps_max, *at_ps)?;
         if let Some(steps) = inline_steps.filter(|steps| run.slice_steps() <= Some(*steps))
             && let Some(output) = self.advance_over_value(owner, nsid, &mut run, steps)?
@@ -132,7 +132,7 @@ impl Subsystem {
         if let Some(slice_steps) = run.slice_steps() {
             // Values that threads have stored without the run lock.
             self.take_in_stores();
-            self.programs.budget.charge(slice_steps.max(TURN_STEPS));
+            self.programs.budget.charge(slice_steps.max(SLICE_STEPS_MIN));
             run.copy_slice(self.key_values(nsid)?)?;
             steps = steps.saturating_sub(slice_steps);
         }
@@ -142,7 +142,7 @@ impl Subsystem {
         let ProgramRuns { runner, budget, .. } = &mut self.programs;
         let has_time = || runner.as_deref().is_none_or(|runner| runner.now_ns() < budget.until_ns());
         let (output, made_steps) = run.run(steps, has_time);
-        budget.charge(made_steps.max(TURN_STEPS));
+        budget.charge(made_steps.max(SLICE_STEPS_MIN));
         output
     }
 }

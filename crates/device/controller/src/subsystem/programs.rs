@@ -1,8 +1,9 @@
-//! Programs over memory namespaces: executed at once if they are short, else piece by piece beside other commands.
+//! Programs over memory namespaces: executed at once if they are short, else in time slices beside other commands.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use byway_programs::{Execution, Memory, Program, Progress, Ranges};
+use byway_programs::{Memory, Program, Progress, Ranges};
 use byway_spec::Status;
 use byway_spec::programs::MemoryRangeDescriptor;
 
@@ -14,9 +15,11 @@ use crate::id::{ControllerId, RunId};
 use crate::limits::{EXECUTE_STEPS_MAX, INLINE_STEPS};
 use crate::namespace::{Namespace, Prepared, ProgramsNamespace, Wanted, refused, stopped};
 use crate::outcome::{Done, ExternalCommand, Outcome};
-use crate::program_runs::{HoldBudget, ProgramRun, ProgramRunner, ProgramRuns, ProgramsProgress, RunOver};
+use crate::program_runs::{
+    HoldBudget, ProgramRun, ProgramRunner, ProgramRuns, ProgramsProgress, QueuedRun, RangesRun, RunOver,
+};
 
-/// A program after a turn.
+/// A program after a time slice.
 #[derive(Debug)]
 enum Advanced {
     /// It goes on.
@@ -41,30 +44,29 @@ impl Subsystem {
         }
     }
 
-    /// Advances programs in turn for the time of one hold of the run lock: about 0.1 ms, or 2 ms more where one decompresses.
+    /// Gives programs time slices for one hold of the run lock: about 0.1 ms, or 2 ms more where one decompresses.
     pub fn advance_programs(&mut self) -> ProgramsProgress {
         self.begin_hold();
         self.programs.stop_late();
         let mut progress = ProgramsProgress::Idle;
-        while self.has_program_budget()
-            && let Some(mut turn) = self.programs.next()
-        {
+        while let Some((slice, queued)) = self.programs.begin_slice() {
             progress = ProgramsProgress::Running;
-            match self.advance(&mut turn.run, self.programs.budget.steps()) {
-                Ok(Advanced::Pending) => self.programs.put_back(turn),
-                Ok(Advanced::Value(value)) => self.programs.end(turn.id, turn.run.owner, Ok(dwords(value))),
-                Ok(Advanced::Output(output, at_ps)) => {
-                    self.programs.end_with(turn.id, turn.run.owner, output, at_ps);
-                }
-                Err(error) => self.programs.end(turn.id, turn.run.owner, Err(error)),
-            }
+            let owner = queued.run.owner;
+            self.run_slice(queued);
+            self.programs.end_slice(slice, owner);
         }
         if self.programs.has_ended() { ProgramsProgress::Ended } else { progress }
     }
 
-    fn has_program_budget(&mut self) -> bool {
-        let ProgramRuns { runner, budget, .. } = &mut self.programs;
-        runner.as_deref().is_some_and(|runner| budget.begin(runner))
+    /// Runs a program for one time slice. It goes back to the run queue, or has ended.
+    fn run_slice(&mut self, mut queued: QueuedRun) {
+        let (id, owner) = (queued.id, queued.run.owner);
+        match self.advance(&mut queued.run, self.programs.budget.steps()) {
+            Ok(Advanced::Pending) => self.programs.put_back(queued),
+            Ok(Advanced::Value(value)) => self.programs.end(id, owner, Ok(dwords(value))),
+            Ok(Advanced::Output(output, at_ps)) => self.programs.end_with(id, owner, output, at_ps),
+            Err(error) => self.programs.end(id, owner, Err(error)),
+        }
     }
 
     /// The next command of a program that ended.
@@ -72,9 +74,11 @@ impl Subsystem {
         self.programs.next_done()
     }
 
-    /// Cancels a program.
-    pub(super) fn cancel_program(&mut self, id: RunId) {
-        self.programs.cancel(id);
+    /// Cancels programs whose commands are gone.
+    pub(crate) fn cancel_programs(&mut self, ids: &HashSet<RunId>) {
+        if !ids.is_empty() {
+            self.programs.cancel(ids);
+        }
     }
 
     /// Cancels the programs of a controller.
@@ -85,7 +89,7 @@ impl Subsystem {
     /// Fails the programs of a namespace that is deleted or formatted, and those that see anything of it.
     pub(super) fn fail_programs_in(&mut self, nsid: u32) {
         self.programs.fail_each(|run| match &run.over {
-            RunOver::Ranges { .. } if run.nsid != nsid && run.sees(nsid) => Some(MEMORY_GONE),
+            RunOver::Ranges(_) if run.nsid != nsid && run.sees(nsid) => Some(MEMORY_GONE),
             RunOver::Value { .. } if run.sees(nsid) => Some(VALUES_GONE),
             _ => (run.nsid == nsid).then_some(PROGRAMS_GONE),
         });
@@ -124,30 +128,35 @@ impl Subsystem {
     }
 
     /// Executes a program of namespace `nsid`. One that does not end within a few microseconds goes on beside other commands, and so does
-    /// one that comes when programs have had their time of this hold of the run lock.
+    /// one that comes when programs have had their time of this hold of the run lock, or all run slots of its controller are taken.
     ///
     /// # Errors
-    /// The statuses of invalid ranges, of a program that was stopped, and of a device in which as many run as may.
+    /// The statuses of invalid ranges, of a program that was stopped, and of a device in which as many wait as may.
     pub(crate) fn execute_program(
         &mut self,
         owner: ControllerId,
         nsid: u32,
         prepared: Prepared,
     ) -> Result<Outcome, CommandError> {
-        let Prepared { program, ranges, parameters } = prepared;
-        let ranges = match ranges {
-            Wanted::Set(set) => set,
-            Wanted::Listed(listed) => Arc::new(self.check_ranges(&listed, owner)?),
-        };
-        let mut execution = Execution::new(program, &ranges, parameters, self.options.program_steps_max);
-        if let Some(steps) = self.inline_steps(execution.program())
-            && let Progress::Done(value) = self.advance_over_ranges(owner, &ranges, &mut execution, steps)?
+        let mut run = self.ranges_run(owner, prepared)?;
+        if let Some(steps) = self.inline_steps(owner, run.program())
+            && let Progress::Done(value) = self.advance_over_ranges(owner, &mut run, steps)?
         {
             let [dw0, dw1] = dwords(value);
             return Ok(Outcome::Done { dw0, dw1 });
         }
-        let over = RunOver::Ranges { ranges, execution: Box::new(execution) };
+        let over = RunOver::Ranges(Box::new(run));
         self.keep_run(ProgramRun { owner, nsid, over }).map(Outcome::External)
+    }
+
+    /// A program over the ranges that its command names, if its host may use them.
+    fn ranges_run(&self, owner: ControllerId, prepared: Prepared) -> Result<RangesRun, CommandError> {
+        let Prepared { program, ranges, parameters } = prepared;
+        let (ranges, listed) = match ranges {
+            Wanted::Set(set) => (set, 0),
+            Wanted::Listed(listed) => (Arc::new(self.check_ranges(&listed, owner)?), listed.len()),
+        };
+        Ok(RangesRun::new(program, ranges, listed, parameters))
     }
 
     /// Keeps a program that goes on, to advance it later.
@@ -156,11 +165,13 @@ impl Subsystem {
         self.programs.add(run, time_max_ns)
     }
 
-    /// Steps that a program may make by the thread that executes its command; `None` where programs may not take the time to begin it.
-    pub(super) fn inline_steps(&mut self, program: &Program) -> Option<u64> {
+    /// Steps that a program may make by the thread that executes its command; `None` where it may not begin there: programs have had
+    /// their time, or it would go on without a run slot.
+    pub(super) fn inline_steps(&mut self, owner: ControllerId, program: &Program) -> Option<u64> {
+        let may_begin = self.programs.may_begin(owner);
         let ProgramRuns { runner, budget, .. } = &mut self.programs;
         let Some(runner) = runner.as_deref() else { return Some(EXECUTE_STEPS_MAX) };
-        if !budget.admits(program, runner) {
+        if !may_begin || !budget.admits(program, runner) {
             return None;
         }
         budget.charge(program.start_steps());
@@ -174,12 +185,10 @@ impl Subsystem {
             return Err(PROGRAMS_GONE);
         }
         match &mut run.over {
-            RunOver::Ranges { ranges, execution } => {
-                Ok(match self.advance_over_ranges(owner, ranges, execution, steps)? {
-                    Progress::Pending => Advanced::Pending,
-                    Progress::Done(value) => Advanced::Value(value),
-                })
-            }
+            RunOver::Ranges(run) => Ok(match self.advance_over_ranges(owner, run, steps)? {
+                Progress::Pending => Advanced::Pending,
+                Progress::Done(value) => Advanced::Value(value),
+            }),
             RunOver::Value { nsid, run } => {
                 let output = self.advance_over_value(owner, *nsid, run, steps)?;
                 Ok(output.map_or(Advanced::Pending, |output| Advanced::Output(output, run.at_ps())))
@@ -190,10 +199,10 @@ impl Subsystem {
     fn advance_over_ranges(
         &mut self,
         owner: ControllerId,
-        ranges: &Ranges,
-        execution: &mut Execution,
+        run: &mut RangesRun,
         steps: u64,
     ) -> Result<Progress, CommandError> {
+        let (ranges, execution) = run.begin(self.options.program_steps_max);
         if !ranges.namespaces().all(|nsid| self.is_attached(nsid, owner)) {
             return Err(MEMORY_GONE);
         }
@@ -207,13 +216,13 @@ impl Subsystem {
         let has_time = || runner.as_deref().is_none_or(|runner| runner.now_ns() < budget.until_ns());
         let before = execution.steps_left();
         let progress = execution.advance_while(&mut slices, steps, has_time);
-        budget.charge((before - execution.steps_left()).max(TURN_STEPS));
+        budget.charge((before - execution.steps_left()).max(SLICE_STEPS_MIN));
         progress.map_err(stopped)
     }
 }
 
-/// What a turn takes at least, in steps: its ranges are looked up.
-pub(super) const TURN_STEPS: u64 = 16;
+/// What a time slice takes at least, in steps: the namespaces of its ranges are found.
+pub(super) const SLICE_STEPS_MIN: u64 = 16;
 
 /// DW0 and DW1 of the completion.
 const fn dwords(value: u64) -> [u32; 2] {

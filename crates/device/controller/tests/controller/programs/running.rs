@@ -27,11 +27,11 @@ const COUNTER: u16 = FREE + 1;
 /// The index of the device's program that decompresses.
 const DECOMPRESS: u16 = 4;
 
-/// Stands for the thread that [`step`] is, with a clock that goes on with each look at it.
+/// Stands for the thread that [`step`] is, with a clock that goes on with each reading.
 #[derive(Clone, Default)]
 struct Steps {
     now_ns: Arc<AtomicU64>,
-    look_ns: u64,
+    read_ns: u64,
 }
 
 impl ProgramRunner for Steps {
@@ -40,7 +40,7 @@ impl ProgramRunner for Steps {
     }
 
     fn now_ns(&self) -> u64 {
-        self.now_ns.fetch_add(self.look_ns, Relaxed)
+        self.now_ns.fetch_add(self.read_ns, Relaxed)
     }
 }
 
@@ -82,24 +82,24 @@ fn step(host: &mut TestHost) -> ProgramsProgress {
     progress
 }
 
-/// The completion of a program that ends with the next piece or has ended.
+/// The completion of a program that ends with the next hold or has ended.
 fn ended(host: &mut TestHost) -> Completion {
     assert_eq!(step(host), ProgramsProgress::Ended);
     host.reap(QUEUE).expect("the command of the program")
 }
 
 #[test]
-fn a_long_program_gives_its_result_after_many_pieces() {
+fn a_long_program_gives_its_result_after_many_time_slices() {
     let mut host = host();
     let cid = begin(&mut host, COUNTER, 100_000);
-    let mut pieces = 0;
+    let mut holds = 0;
     while step(&mut host) == ProgramsProgress::Running {
         assert!(host.reap(QUEUE).is_none());
-        pieces += 1;
+        holds += 1;
     }
     let completion = host.reap(QUEUE).unwrap();
     assert_eq!((completion.cid, value_of(&completion)), (cid, Ok(7)));
-    assert!((10..14).contains(&pieces), "{pieces}");
+    assert!((10..14).contains(&holds), "{holds}");
     assert_eq!(step(&mut host), ProgramsProgress::Idle);
 }
 
@@ -110,11 +110,11 @@ fn programs_take_turns_and_other_commands_go_on_between() {
     let cid = begin(&mut host, COUNTER, 5_000);
     assert_eq!(read(&mut host, 0, 4), Ok(vec![0; 4]), "on the same queue");
     assert!(host.execute(OTHER, memory_command(MemoryOpcode::FILL, 0, 4)).status().is_success());
-    let mut pieces = 0;
+    let mut holds = 0;
     while step(&mut host) != ProgramsProgress::Ended {
-        pieces += 1;
+        holds += 1;
     }
-    assert_eq!((host.reap(QUEUE).unwrap().cid, pieces), (cid, 1));
+    assert_eq!((host.reap(QUEUE).unwrap().cid, holds), (cid, 1));
     assert_eq!(step(&mut host), ProgramsProgress::Running);
 }
 
@@ -140,11 +140,7 @@ fn assert_free(host: &mut TestHost) {
 fn abort_ends_a_program() {
     let mut host = host();
     let cid = begin(&mut host, FREE, 0);
-    let mut abort = Command::new(AdminOpcode::ABORT.0, 0, 0);
-    abort.cdw10 = AbortCdw10::new().with_sqid(QUEUE).with_cid(cid).into_bits();
-    assert_eq!(host.admin(abort).dw0, 0, "aborted");
-    let completion = host.reap(QUEUE).unwrap();
-    assert_eq!((completion.cid, completion.status().code()), (cid, Status::ABORT_REQUESTED));
+    abort(&mut host, cid);
     assert_free(&mut host);
 }
 
@@ -224,42 +220,54 @@ fn a_program_is_stopped_at_the_device_s_limit_of_steps() {
     add_namespaces(&mut host);
     let mut host = running(host, &Steps::default());
     begin(&mut host, FREE, 0);
-    let mut pieces = 0;
+    let mut holds = 0;
     while step(&mut host) == ProgramsProgress::Running {
-        pieces += 1;
+        holds += 1;
     }
     let completion = host.reap(QUEUE).unwrap();
     assert_eq!(value_of(&completion), Err(Status::INSUFFICIENT_PROGRAM_RESOURCES));
-    assert!((4..7).contains(&pieces), "{pieces}");
+    assert!((4..7).contains(&holds), "{holds}");
+}
+
+fn abort(host: &mut TestHost, cid: u16) {
+    let mut abort = Command::new(AdminOpcode::ABORT.0, 0, 0);
+    abort.cdw10 = AbortCdw10::new().with_sqid(QUEUE).with_cid(cid).into_bits();
+    assert_eq!(host.admin(abort).dw0, 0, "aborted");
+    let completion = host.reap(QUEUE).unwrap();
+    assert_eq!((completion.cid, completion.status().code()), (cid, Status::ABORT_REQUESTED));
 }
 
 #[test]
-fn more_programs_than_the_device_keeps_are_refused_until_one_ends() {
+fn programs_beyond_those_that_run_at_a_time_wait_until_one_ends() {
     let mut host = host();
     let first = begin(&mut host, FREE, 0);
-    for _ in 1..32 {
-        begin(&mut host, FREE, 0);
-    }
-    // Each has its first turn.
-    for _ in 0..32 {
+    (1..32).for_each(|_| _ = begin(&mut host, FREE, 0));
+    let waiting = [100_000, 1, 5_000].map(|count| begin(&mut host, COUNTER, count));
+    for _ in 0..100 {
         assert_eq!(step(&mut host), ProgramsProgress::Running);
     }
-    for (count, result) in [(100_000, Err(Status::INSUFFICIENT_PROGRAM_RESOURCES)), (5_000, Ok(7))] {
-        begin(&mut host, COUNTER, count);
-        assert!(host.reap(QUEUE).is_none());
+    assert!(host.reap(QUEUE).is_none());
+    abort(&mut host, first);
+    for cid in waiting {
         while step(&mut host) != ProgramsProgress::Ended {}
-        assert_eq!(value_of(&host.reap(QUEUE).unwrap()), result, "{count}");
+        let completion = host.reap(QUEUE).unwrap();
+        assert_eq!((completion.cid, value_of(&completion)), (cid, Ok(7)));
     }
-    assert_eq!(execute(&mut host, COUNTER, &[], [1, 0]), Ok(7), "ends at once");
-    let mut abort = Command::new(AdminOpcode::ABORT.0, 0, 0);
-    abort.cdw10 = AbortCdw10::new().with_sqid(QUEUE).with_cid(first).into_bits();
-    assert_eq!(host.admin(abort).dw0, 0, "aborted");
-    assert_eq!(host.reap(QUEUE).unwrap().cid, first);
-    begin(&mut host, COUNTER, 100_000);
-    for _ in 0..64 {
-        step(&mut host);
+}
+
+#[test]
+fn programs_of_more_than_a_full_queue_wait_and_end() {
+    const EXECUTES: usize = 1_500;
+    let mut host = host();
+    host.create_pair(3, 2048);
+    for _ in 0..EXECUTES {
+        host.submit(3, execute_command(COUNTER, 0, 0, [400, 0]));
     }
-    assert!(host.reap(QUEUE).is_none(), "it goes on");
+    host.ring(3);
+    host.run();
+    while step(&mut host) != ProgramsProgress::Idle {}
+    let results = std::iter::from_fn(|| host.reap(3)).map(|done| assert_eq!(value_of(&done), Ok(7)));
+    assert_eq!(results.count(), EXECUTES);
 }
 
 /// Completions that are there.
@@ -288,14 +296,14 @@ fn a_full_queue_of_execute_runs_for_one_budget_of_steps_under_the_doorbell() {
 
 #[test]
 fn programs_run_for_a_bounded_time_in_each_hold_of_the_run_lock() {
-    let steps = Steps { look_ns: 30_000, ..Steps::default() };
+    let steps = Steps { read_ns: 30_000, ..Steps::default() };
     let mut host = running(super::host(), &steps);
     begin(&mut host, COUNTER, 10_000);
     let mut holds = 0;
     while step(&mut host) == ProgramsProgress::Running {
         holds += 1;
     }
-    // 256 steps between two looks at the clock, at most four looks in a hold.
+    // 256 steps between two readings of the clock, at most four of them in a hold.
     assert!((15..80).contains(&holds), "{holds}");
 }
 
@@ -328,7 +336,7 @@ fn a_program_is_stopped_at_the_device_s_limit_of_time() {
 }
 
 #[test]
-fn a_program_that_leaves_its_ranges_in_a_later_piece_is_stopped_there() {
+fn a_program_that_leaves_its_ranges_in_a_later_time_slice_is_stopped_there() {
     let mut host = host();
     // r4 = the first range; count r3 down; *(u8 *)(r4 + 4) = 1, one byte behind it; exit.
     let walk = [

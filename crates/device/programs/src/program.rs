@@ -112,9 +112,9 @@ impl Program {
         }
     }
 
-    /// Steps that may pass between two looks at the clock. Each may touch memory that the kernel has still to give, which takes
+    /// Steps that may pass before the clock is read again. Each may touch memory that the kernel has still to give, which takes
     /// as long as 100 steps. A module of WebAssembly has its memory already, and is costly to interrupt.
-    const fn steps_between_looks(&self) -> u64 {
+    const fn steps_between_clock_reads(&self) -> u64 {
         match self.code {
             #[cfg(feature = "wasm")]
             Code::Wasm(_) => 4096,
@@ -215,7 +215,7 @@ impl Execution {
         steps: u64,
         has_time: impl Fn() -> bool,
     ) -> Result<Progress, Fault> {
-        let most = self.program.steps_between_looks();
+        let most = self.program.steps_between_clock_reads();
         let mut left = steps;
         loop {
             let slice = left.min(most);

@@ -9,7 +9,7 @@ use super::Executor;
 use crate::parker::{PARK_MAX, Parker};
 use crate::programs::{ProgramThread, ThreadRunner};
 
-/// How often the thread gives way to threads that wait for the run lock, before it takes the lock for its next piece.
+/// How often the thread gives way to threads that wait for the run lock, before it acquires the lock for the next time slices.
 const YIELDS_MAX: u32 = 64;
 
 /// What threads know of programs without the run lock.
@@ -51,7 +51,7 @@ impl Executor {
         thread
     }
 
-    /// Advances programs in turn until none runs, and completes the commands of those that end. The run lock is held for about 0.1 ms at a
+    /// Gives programs time slices until none runs, and completes the commands of those that end. The run lock is held for about 0.1 ms at a
     /// time.
     pub(crate) fn run_programs(&self, stops: impl Fn() -> bool) {
         while !stops() {

@@ -27,7 +27,7 @@ pub(super) struct Job {
     buffers_whole_result: bool,
     pub cancelled: Arc<AtomicBool>,
     /// When a thread must have begun it.
-    pub start_by: Instant,
+    pub start_deadline: Instant,
     pub read_time: ReadTime,
     state: Mutex<State>,
     taken: Condvar,
@@ -49,7 +49,7 @@ fn given_up() -> QueryFailure {
 }
 
 impl Job {
-    pub fn new(id: QueryId, request: QueryRequest, start_by: Instant) -> Self {
+    pub fn new(id: QueryId, request: QueryRequest, start_deadline: Instant) -> Self {
         let buffers_whole_result = request.buffers_whole_result;
         let state = State {
             request: Some(request),
@@ -61,7 +61,7 @@ impl Job {
             id,
             buffers_whole_result,
             cancelled: Arc::default(),
-            start_by,
+            start_deadline,
             read_time: ReadTime::default(),
             state: Mutex::new(state),
             taken: Condvar::new(),

@@ -47,7 +47,7 @@ struct Shared {
     has_work: Condvar,
     /// A query waits, or the pool stops: for the thread that ends queries which wait too long.
     has_waiting: Condvar,
-    /// Queries that have more of their results, or have ended, since the controller looked.
+    /// Queries that have more of their results, or have ended, since the controller was given one.
     ready: Mutex<VecDeque<QueryId>>,
 }
 
@@ -102,8 +102,8 @@ impl QueryPool {
     /// # Errors
     /// The system's error: there is no thread, and none can be started.
     pub(super) fn begin(&self, id: QueryId, request: QueryRequest) -> io::Result<()> {
-        let start_by = Instant::now() + self.shared.options.wait_max.min(WAIT_MAX);
-        let job = Arc::new(Job::new(id, request, start_by));
+        let start_deadline = Instant::now() + self.shared.options.wait_max.min(WAIT_MAX);
+        let job = Arc::new(Job::new(id, request, start_deadline));
         let mut work = self.shared.work.lock();
         if work.idle_threads <= work.waiting.len() {
             self.add_thread(&mut work)?;
@@ -128,7 +128,7 @@ impl QueryPool {
             }
         }
         if !work.is_timed {
-            self.start("byway-query-end", Shared::end_late)?;
+            self.start("byway-query-timeout", Shared::fail_overdue)?;
             work.is_timed = true;
         }
         Ok(())
@@ -197,10 +197,10 @@ impl Shared {
         }
     }
 
-    /// Ends queries that have waited too long for a thread, until the device closes.
-    fn end_late(&self) {
+    /// Fails queries whose deadline for a start has passed, until the device closes.
+    fn fail_overdue(&self) {
         EXECUTES_QUERIES.set(true);
-        while let Some(job) = self.next_late() {
+        while let Some(job) = self.next_overdue() {
             // A thread that took it from the queue has its request.
             if job.take_request().is_some() {
                 job.complete(Err(waited_too_long(self.options)));
@@ -209,17 +209,17 @@ impl Shared {
         }
     }
 
-    /// Waits until a query has waited too long for a thread, and takes it from the queue. `None` once the pool stops.
-    fn next_late(&self) -> Option<Arc<Job>> {
+    /// Waits until the deadline of a query has passed, and takes it from the queue. `None` once the pool stops.
+    fn next_overdue(&self) -> Option<Arc<Job>> {
         let mut work = self.work.lock();
         loop {
             if work.stops {
                 return None;
             }
-            match work.waiting.front().map(|job| job.start_by) {
+            match work.waiting.front().map(|job| job.start_deadline) {
                 None => self.has_waiting.wait(&mut work),
-                Some(start_by) if start_by <= Instant::now() => return work.waiting.pop_front(),
-                Some(start_by) => _ = self.has_waiting.wait_until(&mut work, start_by),
+                Some(start_deadline) if start_deadline <= Instant::now() => return work.waiting.pop_front(),
+                Some(start_deadline) => _ = self.has_waiting.wait_until(&mut work, start_deadline),
             }
         }
     }
@@ -263,7 +263,7 @@ impl Shared {
         self.runner.run(&task)
     }
 
-    /// Has the controller look at a query that has more of its result, or has ended.
+    /// Names a query to the controller that has more of its result, or has ended.
     fn notify_ready(&self, id: QueryId) {
         self.ready.lock().push_back(id);
         if let Some(executor) = self.executor.upgrade() {

@@ -10,7 +10,7 @@ pub const DECOMPRESS_MAX_BYTES: usize = 1 << 20;
 /// Bytes of the source or the result that take the time of one step.
 const BYTES_PER_STEP: usize = 8;
 
-/// A run. It is one piece of work.
+/// A run, which is not interrupted.
 #[derive(Debug)]
 pub(crate) struct Decompress {
     parameters: [u64; 2],

@@ -3,6 +3,8 @@
 //! The owner of the device takes finished commands from the engines ([`Subsystem::next_done`]) and gives each to the
 //! controller that its command came over ([`Controller::complete_external`]).
 
+use std::collections::HashSet;
+
 use byway_spec::Status;
 
 use super::Controller;
@@ -99,33 +101,38 @@ impl Controller {
 
     /// Submission queue `sqid` is being deleted: whether its commands were executed is unknown.
     pub(super) fn abort_external_of(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, sqid: u16) {
-        for command in self.external.take_queue(sqid) {
-            self.end_work(subsystem, command.at.work);
+        let commands = self.external.take_queue(sqid);
+        self.end_works(subsystem, commands.iter().map(|command| command.at.work));
+        for command in commands {
             self.complete(port, command.ticket, Status::ABORTED_SQ_DELETION, 0, 0);
         }
     }
 
     /// The connection of queue `sqid` has ended: its commands are dropped.
     pub(super) fn drop_external_of(&mut self, subsystem: &mut Subsystem, sqid: u16) {
-        for command in self.external.take_queue(sqid) {
-            self.end_work(subsystem, command.at.work);
-        }
+        let commands = self.external.take_queue(sqid);
+        self.end_works(subsystem, commands.iter().map(|command| command.at.work));
     }
 
     /// All queues are gone: their commands are dropped.
     pub(super) fn drop_all_external(&mut self, subsystem: &mut Subsystem) {
-        for work in self.external.take_all() {
-            self.end_work(subsystem, work);
-        }
+        let works = self.external.take_all();
+        self.end_works(subsystem, works.into_iter());
     }
 
-    /// Ends the query or the program that a dropped command waits for, and forgets the query's plan. An engine's command goes on, and its
+    /// Ends the queries and the programs that dropped commands wait for, and forgets the queries' plans. An engine's command goes on, and its
     /// slot is released once it has finished.
-    fn end_work(&mut self, subsystem: &mut Subsystem, work: ExternalWork) {
-        self.forget_plan_of(work);
-        if matches!(work, ExternalWork::Query(_) | ExternalWork::Program(_)) {
-            subsystem.abandon_external(work);
+    fn end_works(&mut self, subsystem: &mut Subsystem, works: impl Iterator<Item = ExternalWork>) {
+        let mut programs = HashSet::new();
+        for work in works {
+            self.forget_plan_of(work);
+            match work {
+                ExternalWork::Engine { .. } => {}
+                ExternalWork::Query(_) => subsystem.abandon_external(work),
+                ExternalWork::Program(id) => _ = programs.insert(id),
+            }
         }
+        subsystem.abandon_programs(&programs);
     }
 
     /// Namespace `nsid` is gone with its engine: its commands fail, and so do completions whose data was not taken.

@@ -1,7 +1,5 @@
 //! Namespaces that external engines keep, their finished commands, and the limits that all of them share.
 
-use std::collections::HashSet;
-
 use tracing::info;
 
 use super::{ControllerSet, NO_IDENTIFIER, NO_NAMESPACE, Subsystem};
@@ -130,7 +128,7 @@ impl Subsystem {
                 return self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place));
             }
             ExternalWork::Query(id) => self.cancel_query(id),
-            ExternalWork::Program(id) => self.cancel_programs(&HashSet::from([id])),
+            ExternalWork::Program(id) => self.cancel_program(id),
         }
         true
     }
@@ -173,7 +171,7 @@ impl Subsystem {
         match work {
             ExternalWork::Engine { .. } => {}
             ExternalWork::Query(id) => self.cancel_query(id),
-            ExternalWork::Program(id) => self.cancel_programs(&HashSet::from([id])),
+            ExternalWork::Program(id) => self.cancel_program(id),
         }
     }
 

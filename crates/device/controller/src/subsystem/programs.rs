@@ -14,7 +14,7 @@ use crate::exec::Output;
 use crate::id::{ControllerId, RunId};
 use crate::limits::{EXECUTE_STEPS_MAX, INLINE_STEPS};
 use crate::namespace::{Namespace, Prepared, ProgramsNamespace, Wanted, refused, stopped};
-use crate::outcome::{Done, ExternalCommand, Outcome};
+use crate::outcome::{Done, ExternalCommand, ExternalWork, Outcome};
 use crate::program_runs::{
     HoldBudget, ProgramRun, ProgramRunner, ProgramRuns, ProgramsProgress, QueuedRun, RangesRun, RunOver,
 };
@@ -74,11 +74,20 @@ impl Subsystem {
         self.programs.next_done()
     }
 
-    /// Cancels programs whose commands are gone.
-    pub(crate) fn cancel_programs(&mut self, ids: &HashSet<RunId>) {
-        if !ids.is_empty() {
-            self.programs.cancel(ids);
+    /// Cancels a program.
+    pub(super) fn cancel_program(&mut self, id: RunId) {
+        self.programs.cancel(&HashSet::from([id]));
+    }
+
+    /// Ends programs whose commands are gone, in one pass over all programs.
+    pub(crate) fn abandon_programs(&mut self, ids: &HashSet<RunId>) {
+        if ids.is_empty() {
+            return;
         }
+        if let Some(counting) = &mut self.counting {
+            ids.iter().for_each(|id| counting.forget_external(ExternalWork::Program(*id)));
+        }
+        self.programs.cancel(ids);
     }
 
     /// Cancels the programs of a controller.

@@ -23,7 +23,7 @@ impl Controller {
             return subsystem.abandon_external(work);
         };
         let qid = ticket.sqid;
-        port.meter.advance_to(at_ps);
+        let begun_ps = port.meter.cursor_ps();
         let at = ExternalCommand { reply: subsystem.reply_of(&at), ..at };
         let result = result.map(|answer| self.answer_of(work, answer));
         if result.is_err() {
@@ -35,10 +35,8 @@ impl Controller {
         self.external.reuse(mapped);
         let status = result.as_ref().map_or_else(|error| error.status, |_| Status::SUCCESS);
         subsystem.count_external(work, status);
-        match result {
-            Ok([dw0, dw1]) => self.complete(port, ticket, Status::SUCCESS, dw0, dw1),
-            Err(error) => self.complete_error_with(port, ticket, &error, text),
-        }
+        let answer = result.map_err(|error| (self.admin.log_error(&ticket, &error, text), error.dw0));
+        self.complete_late(port, ticket, answer, (begun_ps, at_ps));
         if !self.note_reply(qid, at, has_data) {
             subsystem.release_external(work);
         }

@@ -67,18 +67,7 @@ impl Controller {
 
     /// Completes a command that failed, and logs its error.
     pub(super) fn complete_error(&mut self, port: &mut Port<'_>, ticket: Ticket, error: &CommandError) {
-        self.complete_error_with(port, ticket, error, None);
-    }
-
-    /// The same with `text` in the log instead of the error's own.
-    pub(super) fn complete_error_with(
-        &mut self,
-        port: &mut Port<'_>,
-        ticket: Ticket,
-        error: &CommandError,
-        text: Option<String>,
-    ) {
-        let status = self.admin.log_error(&ticket, error, text);
+        let status = self.admin.log_error(&ticket, error, None);
         self.complete(port, ticket, status, error.dw0, 0);
     }
 
@@ -96,6 +85,27 @@ impl Controller {
         port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
         let entry = self.queues.entry(&ticket, status, dw0, dw1);
         self.deliver(port, ticket, entry, port.meter.arrived_ps());
+    }
+
+    /// Writes a completion of a command whose work ends at modelled time `at_ps`, which may be to come. Since `begun_ps` the link and the
+    /// firmware have worked for it: now, so that they are free for other commands until then, and the completion arrives as much later.
+    pub(super) fn complete_late(
+        &mut self,
+        port: &mut Port<'_>,
+        ticket: Ticket,
+        answer: Result<[u32; 2], (Status, u32)>,
+        (begun_ps, at_ps): (u64, u64),
+    ) {
+        let (status, [dw0, dw1]) = match answer {
+            Ok(words) => (Status::SUCCESS, words),
+            Err((status, dw0)) => (status, [dw0, 0]),
+        };
+        port.meter.work(Work::Completion);
+        port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
+        let entry = self.queues.entry(&ticket, status, dw0, dw1);
+        let sent_ps = port.meter.arrived_ps();
+        let due_ps = at_ps.saturating_add(sent_ps.saturating_sub(begun_ps));
+        self.deliver(port, ticket, entry, sent_ps.max(due_ps));
     }
 
     /// Posts a completion, or keeps it until `due_ps` where time is modelled.

@@ -125,12 +125,8 @@ impl QueryEngine for AnswersAt {
     }
 }
 
-#[test]
-fn a_query_is_completed_no_earlier_than_its_reads_have_ended() {
-    let mut io = timed();
-    let store = on_key(&io, KvOpcode::STORE, SHORT);
-    time_of(&mut io, store);
-    let at_ps = io.host.now_ps + 1_000_000_000_000;
+/// Has a query answered whose reads end at modelled time `at_ps`; when its completion is due.
+fn answer_at(io: &mut Io, at_ps: u64) -> u64 {
     io.host.subsystem.set_query_engine(Box::new(AnswersAt { at_ps, ready: None }));
     let mut query = keyed(VendorOpcode::QUERY.0, b"key", 8);
     query.cdw11 = QueryCdw11::new().with_key_len(3).into_bits();
@@ -140,10 +136,31 @@ fn a_query_is_completed_no_earlier_than_its_reads_have_ended() {
     io.host.ring(QUEUE);
     io.host.run();
     let Next::At(due_ps) = io.host.advance() else { panic!("no completion is due") };
+    due_ps
+}
+
+#[test]
+fn a_query_is_completed_no_earlier_than_its_reads_have_ended() {
+    let mut io = timed();
+    let store = on_key(&io, KvOpcode::STORE, SHORT);
+    time_of(&mut io, store);
+    let at_ps = io.host.now_ps + 1_000_000_000_000;
+    let due_ps = answer_at(&mut io, at_ps);
     assert!(due_ps > at_ps, "{due_ps} ps");
     io.host.now_ps = due_ps;
     io.host.run();
     assert!(io.host.reap(QUEUE).unwrap().status().is_success());
+}
+
+#[test]
+fn reads_of_a_query_that_end_late_delay_no_other_command() {
+    let mut io = timed();
+    let [store, write] = [on_key(&io, KvOpcode::STORE, SHORT), on_blocks(&io, NvmOpcode::WRITE, SHORT)];
+    time_of(&mut io, store);
+    let alone_ps = time_of(&mut io, write);
+    let at_ps = io.host.now_ps + 10_000_000_000_000;
+    answer_at(&mut io, at_ps);
+    assert_eq!(time_of(&mut io, write), alone_ps);
 }
 
 #[test]

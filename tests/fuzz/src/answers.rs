@@ -72,7 +72,7 @@ impl Query {
         match &self.object {
             QueryObject::Value { nsid, key, len_bytes } => {
                 let mut into = vec![0; len((*len_bytes).into())];
-                subsystem.read_value_of(*nsid, key, at, &mut into, &mut 0).is_ok()
+                subsystem.read_value_of(*nsid, key, None, at, &mut into, &mut 0).is_ok()
             }
             QueryObject::Blocks(blocks) => {
                 let mut into = vec![0; len(blocks.len_bytes())];

@@ -58,6 +58,8 @@ struct Copying {
     steps_max: u64,
     value: Vec<u8>,
     version: ValueVersion,
+    /// Modelled time at which its reads begin, as those of a Retrieve all do.
+    begun_ps: u64,
     copied_bytes: usize,
     /// Copies that were given up.
     copies: u32,
@@ -91,10 +93,12 @@ impl ValueRun {
         mut at_ps: u64,
     ) -> Result<Self, CommandError> {
         let ExecRequest { key, input, taken_bytes } = request;
-        let version = kv.read_value(flash, &key, 0, &mut [], &mut at_ps)?;
+        let version = kv.read_value(flash, &key, None, 0, &mut [], &mut at_ps)?;
         let value = vec![0; version.len_bytes() as usize];
         let bytes = value.len() + input.len();
-        let copying = Copying { program, input, steps_max, value, version, copied_bytes: 0, copies: 0 };
+        let begun_ps = at_ps;
+        let copying =
+            Copying { program, input, steps_max, value, version, begun_ps, copied_bytes: 0, copies: 0 };
         Ok(Self { key, taken_bytes, bytes, at_ps, state: State::Copying(copying) })
     }
 
@@ -111,7 +115,7 @@ impl ValueRun {
     /// What copying the next slice of the value takes, in steps of a program; `None` once the value is copied.
     pub fn slice_steps(&self) -> Option<u64> {
         let State::Copying(copying) = &self.state else { return None };
-        let bytes = (copying.value.len() - copying.copied_bytes).min(EXEC_SLICE_BYTES);
+        let bytes = copying.slice_end() - copying.copied_bytes;
         Some((bytes / EXEC_BYTES_PER_STEP) as u64)
     }
 
@@ -158,7 +162,12 @@ impl Output {
 }
 
 impl Copying {
-    /// Copies the next slice. Whether the value is whole.
+    /// Where the next slice ends.
+    fn slice_end(&self) -> usize {
+        self.version.part_end(self.copied_bytes, EXEC_SLICE_BYTES)
+    }
+
+    /// Copies the next slice, and moves `at_ps` on to where all reads have ended. Whether the value is whole.
     fn copy_slice(
         &mut self,
         (kv, flash): (&mut KvNamespace, &mut Flash),
@@ -166,24 +175,26 @@ impl Copying {
         at_ps: &mut u64,
     ) -> Result<bool, CommandError> {
         let at = self.copied_bytes;
-        let end = self.value.len().min(at + EXEC_SLICE_BYTES);
-        let version = kv.read_value(flash, key, at as u64, &mut self.value[at..end], at_ps)?;
+        let (end, mut ended_ps) = (self.slice_end(), self.begun_ps);
+        let (known, into) = (Some(&self.version), &mut self.value[at..end]);
+        let version = kv.read_value(flash, key, known, at as u64, into, &mut ended_ps)?;
+        *at_ps = ended_ps.max(*at_ps);
         if version != self.version {
-            self.begin_again(version)?;
+            self.begin_again(version, *at_ps)?;
             return Ok(self.value.is_empty());
         }
         self.copied_bytes = end;
         Ok(end == self.value.len())
     }
 
-    fn begin_again(&mut self, version: ValueVersion) -> Result<(), CommandError> {
+    fn begin_again(&mut self, version: ValueVersion, at_ps: u64) -> Result<(), CommandError> {
         self.copies += 1;
         // No more memory is taken than was counted when the run began.
         if self.copies >= EXEC_COPIES_MAX || version.len_bytes() as usize > self.value.capacity() {
             return Err(CHANGED);
         }
         self.value.resize(version.len_bytes() as usize, 0);
-        (self.version, self.copied_bytes) = (version, 0);
+        (self.version, self.begun_ps, self.copied_bytes) = (version, at_ps, 0);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use super::io::Arrived;
 use crate::error::CommandError;
 use crate::id::QueryId;
 use crate::limits::MAX_TRANSFER_BYTES;
+use crate::namespace::timed;
 use crate::outcome::{ExternalWork, Outcome};
 use crate::port::Port;
 use crate::query::command::{Begin, Named, QueryCommand, is_plan};
@@ -66,6 +67,7 @@ impl Controller {
             has_header: begin.has_header,
             explains: begin.explains,
             buffers_whole_result: false,
+            begun_ps: port.meter.cursor_ps(),
         };
         let id = subsystem.queries()?.begin(self.id, arrived.command.nsid, request)?;
         Ok(outcome(id, subsystem.queries()?.answered_at_once(id)))
@@ -153,6 +155,7 @@ impl Controller {
             has_header: false,
             explains: false,
             buffers_whole_result: true,
+            begun_ps: port.meter.cursor_ps(),
         };
         subsystem.queries()?.begin(self.id, nsid, request)
     }
@@ -193,10 +196,7 @@ fn object_of(
     nsid: u32,
     named: Named,
 ) -> Result<QueryObject, CommandError> {
-    let mut at_ps = port.meter.arrived_ps();
-    let object = subsystem.query_object(nsid, named, &mut at_ps)?;
-    port.meter.advance_to(at_ps);
-    Ok(object)
+    timed(port, |at_ps| subsystem.query_object(nsid, named, at_ps))
 }
 
 /// The outcome of a command that began a query, which may have its answer.

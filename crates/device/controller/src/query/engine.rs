@@ -29,6 +29,8 @@ pub struct QueryRequest {
     pub explains: bool,
     /// The engine keeps all of the result until the query has ended: nothing of it is taken before.
     pub buffers_whole_result: bool,
+    /// Modelled time of its command, in picoseconds: its first read begins then, whenever a thread comes to it.
+    pub begun_ps: u64,
 }
 
 /// Limits of an engine.

@@ -34,6 +34,8 @@ pub struct ValueVersion {
     pub(crate) seq: u64,
     pub(crate) address: u64,
     pub(crate) len_bytes: u32,
+    /// Bytes in the first page of flash that it lies in, and bytes of a page.
+    pub(crate) pages: (u32, u32),
 }
 
 impl ValueVersion {
@@ -41,6 +43,22 @@ impl ValueVersion {
     #[must_use]
     pub fn len_bytes(&self) -> u32 {
         self.len_bytes
+    }
+
+    /// Where a part of at most `max_bytes` from byte `at` on ends: with a page of flash, so that no page is read for two parts, or with the
+    /// value.
+    #[must_use]
+    pub fn part_end(&self, at: usize, max_bytes: usize) -> usize {
+        let (len, end) = (self.len_bytes as usize, at.saturating_add(max_bytes));
+        if end >= len {
+            return len;
+        }
+        let (first_bytes, page_bytes) = (self.pages.0 as usize, self.pages.1 as usize);
+        let page_at = match end.checked_sub(first_bytes) {
+            Some(behind) => end - behind % page_bytes,
+            None => 0,
+        };
+        if page_at > at { page_at } else { end }
     }
 }
 
@@ -73,5 +91,25 @@ impl BlockObjectReader {
     #[must_use]
     pub fn read(&self, at: u64, into: &mut [u8]) -> bool {
         self.permit.as_ref().is_some_and(|permit| permit.read(self.at + at, into).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends of the parts of a value.
+    fn part_ends(len_bytes: u32, pages: (u32, u32), max_bytes: usize) -> Vec<usize> {
+        let version = ValueVersion { seq: 1, address: 0, len_bytes, pages };
+        let next = |at: &usize| Some(version.part_end(*at, max_bytes)).filter(|end| end > at);
+        std::iter::successors(Some(0), next).skip(1).collect()
+    }
+
+    #[test]
+    fn parts_of_a_value_end_with_pages_of_flash() {
+        assert_eq!(part_ends(100, (6, 16), 40), [38, 70, 100]);
+        assert_eq!(part_ends(100, (16, 16), 32), [32, 64, 96, 100]);
+        assert_eq!(part_ends(100, (90, 128), 40), [40, 80, 100], "not before a part has a page's end");
+        assert_eq!(part_ends(0, (6, 16), 40), [0; 0]);
     }
 }

@@ -102,8 +102,8 @@ impl Subsystem {
         Ok(BlockObjectReader { nsid, at: range.at, len_bytes: range.len, permit, watch })
     }
 
-    /// Fills `into` from byte `at` of a value, if it is there, and says which value it is. `at_ps` is the modelled time at which the read
-    /// begins, and moves on to where it ends.
+    /// Fills `into` from byte `at` of a value, if it is there, and says which value it is. `known` is the value of which a part before was
+    /// read: of that one, each page of flash is read once. `at_ps` is the modelled time at which the read begins, and moves on to where it ends.
     ///
     /// # Errors
     /// The namespace or the key is gone; what the flash says.
@@ -111,12 +111,13 @@ impl Subsystem {
         &mut self,
         nsid: u32,
         key: &Key,
+        known: Option<&ValueVersion>,
         at: u64,
         into: &mut [u8],
         at_ps: &mut u64,
     ) -> Result<ValueVersion, CommandError> {
         let (kv, flash) = self.key_values(nsid)?;
-        kv.read_value(flash, key, at, into, at_ps)
+        kv.read_value(flash, key, known, at, into, at_ps)
     }
 
     /// Fills `into` from byte `at` of an object of blocks. Modelled time as for [`read_value_of`](Self::read_value_of).

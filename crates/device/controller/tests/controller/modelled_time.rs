@@ -83,7 +83,7 @@ fn a_query_s_read_of_a_value_takes_the_time_of_flash() {
     let begun_ps = io.host.now_ps + 1_000_000_000_000;
     let (mut at_ps, mut into) = (begun_ps, vec![0; LONG]);
     let key = byway_spec::Key::new(b"key").unwrap();
-    io.host.subsystem.read_value_of(KV, &key, 0, &mut into, &mut at_ps).unwrap();
+    io.host.subsystem.read_value_of(KV, &key, None, 0, &mut into, &mut at_ps).unwrap();
     let flash_ps = io.host.subsystem.flash().profile().read_ns * 1000;
     assert!((flash_ps..=retrieve_ps).contains(&(at_ps - begun_ps)), "{} ps", at_ps - begun_ps);
 }
@@ -172,7 +172,7 @@ fn a_value_that_was_stored_anew_is_another_version() {
     for _ in 0..2 {
         time_of(&mut io, store);
         for _ in 0..2 {
-            versions.push(io.host.subsystem.read_value_of(KV, &key, 0, &mut [], &mut 0).unwrap());
+            versions.push(io.host.subsystem.read_value_of(KV, &key, None, 0, &mut [], &mut 0).unwrap());
         }
     }
     assert!(versions[0] == versions[1] && versions[1] != versions[2] && versions[2] == versions[3]);

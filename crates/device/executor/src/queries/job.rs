@@ -51,6 +51,7 @@ fn given_up() -> QueryFailure {
 impl Job {
     pub fn new(id: QueryId, request: QueryRequest, start_deadline: Instant) -> Self {
         let buffers_whole_result = request.buffers_whole_result;
+        let read_time = ReadTime::begun_at(request.begun_ps);
         let state = State {
             request: Some(request),
             result: ResultBytes::default(),
@@ -62,7 +63,7 @@ impl Job {
             buffers_whole_result,
             cancelled: Arc::default(),
             start_deadline,
-            read_time: ReadTime::default(),
+            read_time,
             state: Mutex::new(state),
             taken: Condvar::new(),
         }

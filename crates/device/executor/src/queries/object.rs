@@ -74,22 +74,31 @@ impl ValueSource<'_> {
     fn try_copy(&self) -> Result<Option<Value>, ObjectReadError> {
         // As of a Retrieve, all reads of flash begin when the first one does.
         let begun_ps = self.device.begin_read()?;
-        let version = self.read(0, &mut [], begun_ps)?;
+        let version = self.read(None, 0, &mut [], begun_ps)?;
         let mut value = vec![0; version.len_bytes() as usize];
-        for (slice, into) in value.chunks_mut(SLICE_BYTES).enumerate() {
-            if self.read(slice * SLICE_BYTES, into, begun_ps)? != version {
+        let mut at = 0;
+        while at < value.len() {
+            let end = version.part_end(at, SLICE_BYTES);
+            if self.read(Some(&version), at, &mut value[at..end], begun_ps)? != version {
                 return Ok(None);
             }
+            at = end;
         }
         Ok(Some(Value(value)))
     }
 
-    fn read(&self, at: usize, into: &mut [u8], begun_ps: u64) -> Result<ValueVersion, ObjectReadError> {
+    fn read(
+        &self,
+        known: Option<&ValueVersion>,
+        at: usize,
+        into: &mut [u8],
+        begun_ps: u64,
+    ) -> Result<ValueVersion, ObjectReadError> {
         if self.cancelled.load(Relaxed) {
             return Err(CANCELLED);
         }
         self.device.read(begun_ps, |subsystem, at_ps| {
-            subsystem.read_value_of(self.nsid, &self.key, at as u64, into, at_ps)
+            subsystem.read_value_of(self.nsid, &self.key, known, at as u64, into, at_ps)
         })
     }
 }
@@ -134,7 +143,7 @@ impl Device {
     /// Modelled time at which the next read begins.
     fn begin_read(&self) -> Result<u64, ObjectReadError> {
         let executor = self.executor.upgrade().ok_or(CLOSED)?;
-        Ok(self.read_time.begin(&executor))
+        Ok(self.read_time.begin(executor.clock().now_ps()))
     }
 
     /// Runs `read` under the run lock, from modelled time `begun_ps` on.

@@ -206,7 +206,32 @@ impl KvEngine {
             return if part.is_empty() { Ok(()) } else { into(part, at_ps) };
         }
         let sought = Sought { key, address: found.address, shape: found.shape };
-        self.log.read_sought(store, &sought, Wanted { from, to }, Cause::Host, &mut into, at_ps)
+        self.log.read_sought(store, &sought, Wanted::part(from, to), Cause::Host, &mut into, at_ps)
+    }
+
+    /// Reads a further part of a value of which a part before was read, where it stands since: pages before this one are not read again.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn read_further<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        found: &Located,
+        part: Range<u64>,
+        mut into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<(), E> {
+        let len = u64::from(found.len());
+        let wanted = Wanted { from: part.start.min(len), to: part.end.min(len), continues: true };
+        let sought = Sought { key, address: found.address, shape: found.shape };
+        self.log.read_sought(store, &sought, wanted, Cause::Host, &mut into, at_ps)
+    }
+
+    /// Bytes of a value in the first page of flash that it lies in, and bytes of a page.
+    #[must_use]
+    pub fn pages_of(&self, found: &Located) -> (u32, u32) {
+        self.log.pages_of(found.address, found.shape)
     }
 
     /// The copy of a value, where reading its record takes no modelled time and disturbs nothing.
@@ -252,17 +277,17 @@ impl KvEngine {
         Ok(self.live_entry(store, key, at_ps)?.map(|entry| entry.shape().value_len()))
     }
 
-    /// Sequence number of the value of a key, which no other value of it has; `None` where there is none.
+    /// Sequence number of the value of a key, which no other value of it has, and where it is; `None` where there is none.
     ///
     /// # Errors
     /// As [`len_of`](Self::len_of).
-    pub fn seq_of<S: PageStore>(
+    pub fn find_version<S: PageStore>(
         &mut self,
         store: &mut S,
         key: &Key,
         at_ps: &mut u64,
-    ) -> Result<Option<u64>, KvError> {
-        Ok(self.live_entry(store, key, at_ps)?.map(|entry| entry.seq()))
+    ) -> Result<Option<(u64, Located)>, KvError> {
+        Ok(self.live_entry(store, key, at_ps)?.map(|entry| (entry.seq(), Located::of(&entry))))
     }
 
     /// The entry of a key that has a value.

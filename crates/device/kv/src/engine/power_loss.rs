@@ -145,7 +145,7 @@ fn is_whole<S: PageStore>(
         return Ok(true);
     }
     let entry = Entry::new(&preamble.key, preamble.shape, address, preamble.seq);
-    let wanted = Wanted { from: 0, to: u64::from(preamble.shape.value_len()) };
+    let wanted = Wanted::part(0, u64::from(preamble.shape.value_len()));
     let mut nowhere = |_: &[u8], _: &mut u64| Ok::<(), KvError>(());
     match log.read_value(store, &entry, wanted, Cause::Metadata, &mut nowhere, &mut 0) {
         Err(error) if is_of_host(&error) => Err(error),

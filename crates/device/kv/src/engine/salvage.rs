@@ -105,7 +105,7 @@ impl KvEngine {
 
     /// Reads the record of an entry for its checksums alone.
     pub(crate) fn read_through<S: PageStore>(&mut self, store: &mut S, entry: &Entry) -> Result<(), KvError> {
-        let wanted = Wanted { from: 0, to: u64::from(entry.shape().value_len()) };
+        let wanted = Wanted::part(0, u64::from(entry.shape().value_len()));
         let into = &mut |_: &[u8], _: &mut u64| Ok::<(), KvError>(());
         self.log.read_value(store, entry, wanted, Cause::Host, into, &mut 0)
     }

@@ -332,7 +332,7 @@ impl KvEngine {
         if value_bytes == 0 {
             return Ok(());
         }
-        let wanted = Wanted { from: 0, to: u64::from(value_bytes) };
+        let wanted = Wanted::part(0, u64::from(value_bytes));
         let mut piece = |bytes: &[u8], _: &mut u64| {
             into(ScanPart::Value(bytes));
             Ok::<(), KvError>(())

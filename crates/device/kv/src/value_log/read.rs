@@ -17,6 +17,16 @@ use byway_spec::Key;
 pub(crate) struct Wanted {
     pub(crate) from: u64,
     pub(crate) to: u64,
+    /// A part before it was read, and the record's header checked: pages before this part are not read again.
+    pub(crate) continues: bool,
+}
+
+impl Wanted {
+    /// A part of which nothing was read before.
+    #[inline]
+    pub(crate) const fn part(from: u64, to: u64) -> Self {
+        Self { from, to, continues: false }
+    }
 }
 
 /// A record to be read: its position, and the expected key and shape.
@@ -382,8 +392,9 @@ impl Passage {
     }
 
     fn can_leave_out(&self, piece: u64) -> bool {
-        let value_passed = self.passed.checked_sub(self.preamble_bytes as u64);
-        !self.may_be_reused && value_passed.is_some_and(|passed| passed + piece <= self.wanted.from)
+        let preamble_bytes = self.preamble_bytes as u64;
+        let is_checked = self.wanted.continues || self.passed >= preamble_bytes;
+        !self.may_be_reused && is_checked && self.passed + piece <= preamble_bytes + self.wanted.from
     }
 
     fn leave_out(&mut self, piece: u64) {
@@ -404,7 +415,8 @@ impl Passage {
         if missing > 0 {
             self.preamble[at..at + head.len()].copy_from_slice(head);
             self.passed += head.len() as u64;
-            if head.len() == missing {
+            // Its beginning was left out where the header was checked before.
+            if head.len() == missing && self.whole {
                 self.refused = self.refusal(sought);
             }
         }

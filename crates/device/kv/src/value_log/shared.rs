@@ -153,6 +153,13 @@ impl ValueLog {
         shape.record_bytes() > self.bytes_to_page_end(address) as u64
     }
 
+    /// Bytes of the value of a record in the first page of flash that it lies in, and bytes of a page.
+    pub(crate) fn pages_of(&self, address: u64, shape: Shape) -> (u32, u32) {
+        // Segments are of whole pages: it does not matter whether the record goes on in another one.
+        let first_bytes = self.bytes_to_page_end(address + shape.preamble_bytes() as u64);
+        (first_bytes as u32, self.layout.page_bytes as u32)
+    }
+
     /// Bytes from an address to the end of its page.
     #[inline]
     pub(super) fn bytes_to_page_end(&self, address: u64) -> usize {

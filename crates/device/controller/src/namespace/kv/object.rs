@@ -34,8 +34,9 @@ impl KvNamespace {
         Ok(QueryObject::Copied(value))
     }
 
-    /// Fills `into` from byte `at` of a value on, as far as it goes, and says which value it is. `at_ps` is the modelled time at
-    /// which the read begins, and moves on to where it ends.
+    /// Fills `into` from byte `at` of a value on, as far as it goes, and says which value it is. `known` is the value of which a part before
+    /// was read: of that one, each page of flash is read once. `at_ps` is the modelled time at which the read begins, and moves on to
+    /// where it ends.
     ///
     /// # Errors
     /// As [`query_object`](Self::query_object).
@@ -43,12 +44,14 @@ impl KvNamespace {
         &mut self,
         flash: &mut Flash,
         key: &Key,
+        known: Option<&ValueVersion>,
         at: u64,
         into: &mut [u8],
         at_ps: &mut u64,
     ) -> Result<ValueVersion, CommandError> {
-        let seq = self.engine.seq_of(flash, key, at_ps)?.ok_or(NO_SUCH_KEY)?;
-        let found = self.engine.find(flash, key, false, at_ps)?.ok_or(NO_SUCH_KEY)?;
+        let (seq, found) = self.engine.find_version(flash, key, at_ps)?.ok_or(NO_SUCH_KEY)?;
+        let pages = self.engine.pages_of(&found);
+        let version = ValueVersion { seq, address: found.address(), len_bytes: found.len(), pages };
         let mut filled = 0;
         let part = at..at.saturating_add(into.len() as u64);
         let put = |piece: &[u8], _: &mut u64| {
@@ -56,7 +59,12 @@ impl KvNamespace {
             filled += piece.len();
             Ok::<(), CommandError>(())
         };
-        self.engine.read(flash, key, &found, part, put, at_ps)?;
-        Ok(ValueVersion { seq, address: found.address(), len_bytes: found.len() })
+        match known {
+            Some(known) if at > 0 && *known == version => {
+                self.engine.read_further(flash, key, &found, part, put, at_ps)?;
+            }
+            _ => self.engine.read(flash, key, &found, part, put, at_ps)?,
+        }
+        Ok(version)
     }
 }

@@ -2,6 +2,7 @@
 
 mod lasting;
 mod refusals;
+mod timing;
 
 use std::collections::BTreeMap;
 

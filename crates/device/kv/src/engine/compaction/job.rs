@@ -378,7 +378,7 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         into.clear();
-        let wanted = Wanted { from: 0, to: u64::from(entry.shape().value_len()) };
+        let wanted = Wanted::part(0, u64::from(entry.shape().value_len()));
         let mut take = |piece: &[u8], _: &mut u64| {
             into.extend_from_slice(piece);
             Ok::<(), KvError>(())

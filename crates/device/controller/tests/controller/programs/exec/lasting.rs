@@ -24,7 +24,7 @@ impl ProgramRunner for Steps {
 const SLICE_BYTES: usize = 64 << 10;
 
 /// A device with a thread for programs, and a second queue.
-fn running(program: &[[u8; 8]]) -> TestHost {
+pub(super) fn running(program: &[[u8; 8]]) -> TestHost {
     let mut host = super::running(program);
     host.subsystem.set_program_runner(Box::new(Steps));
     host.create_pair(2, 64);
@@ -32,7 +32,7 @@ fn running(program: &[[u8; 8]]) -> TestHost {
 }
 
 /// Begins an Exec. Its identifier, and where its buffer is.
-fn begin(host: &mut TestHost, key: &[u8], output_max_bytes: u32) -> (u16, BusAddr) {
+pub(super) fn begin(host: &mut TestHost, key: &[u8], output_max_bytes: u32) -> (u16, BusAddr) {
     let request = request(key, b"");
     let mut command = exec_command(OPERATION, &request, output_max_bytes);
     let at = host.alloc(output_max_bytes.max(64) as usize);
@@ -51,14 +51,19 @@ fn step(host: &mut TestHost) -> ProgramsProgress {
     progress
 }
 
-/// Advances until the one program has ended; its completion and the pieces that it took.
+/// Advances until no program runs.
+pub(super) fn advance(host: &mut TestHost) {
+    while step(host) != ProgramsProgress::Idle {}
+}
+
+/// Advances until the one program has ended; its completion and the holds of the run lock that it took.
 fn finish(host: &mut TestHost) -> (Completion, usize) {
-    let mut pieces = 0;
+    let mut holds = 0;
     while step(host) == ProgramsProgress::Running {
         assert!(host.reap(1).is_none());
-        pieces += 1;
+        holds += 1;
     }
-    (host.reap(1).expect("the command of the program"), pieces)
+    (host.reap(1).expect("the command of the program"), holds)
 }
 
 fn pattern(len: usize, seed: usize) -> Vec<u8> {
@@ -66,17 +71,17 @@ fn pattern(len: usize, seed: usize) -> Vec<u8> {
 }
 
 #[test]
-fn long_value_is_copied_and_run_over_piece_by_piece() {
+fn long_value_is_copied_and_run_over_in_time_slices() {
     let mut host = running(&COPY);
     let value = pattern(2 * SLICE_BYTES + 1000, 3);
     store(&mut host, b"long", &value);
     let (cid, at) = begin(&mut host, b"long", 200_000);
-    let (done, pieces) = finish(&mut host);
+    let (done, holds) = finish(&mut host);
     assert_eq!((done.cid, done.status(), done.dw0, done.dw1), (cid, Status::SUCCESS, value.len() as u32, 0));
     assert_eq!(host.read(at, value.len()), value);
     assert_eq!(host.read(BusAddr(at.0 + value.len() as u64), 8), [0; 8]);
     // Three slices, six instructions a byte.
-    assert!((48..52).contains(&pieces), "{pieces}");
+    assert!((48..52).contains(&holds), "{holds}");
     assert_eq!(step(&mut host), ProgramsProgress::Idle);
 }
 
@@ -146,7 +151,7 @@ fn value_deleted_while_it_is_copied_is_a_missing_key_and_later_it_is_not_missed(
 }
 
 #[test]
-fn other_commands_go_on_between_two_pieces() {
+fn other_commands_go_on_between_two_time_slices() {
     let mut host = running(&FOREVER);
     begin(&mut host, b"key", 8);
     assert_eq!(step(&mut host), ProgramsProgress::Running);
@@ -162,9 +167,9 @@ fn loop_is_stopped_at_the_device_s_limit_of_steps() {
     assert_eq!(exec(&mut host, (OPERATION, b"key", b""), 8), Err(Status::INSUFFICIENT_PROGRAM_RESOURCES));
     host.subsystem.set_program_runner(Box::new(Steps));
     begin(&mut host, b"key", 8);
-    let (done, pieces) = finish(&mut host);
+    let (done, holds) = finish(&mut host);
     assert!(done.status().is(Status::INSUFFICIENT_PROGRAM_RESOURCES));
-    assert!((4..7).contains(&pieces), "{pieces}");
+    assert!((4..7).contains(&holds), "{holds}");
 }
 
 /// Nothing runs, and nothing is in use.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_controller::{
-    CommandError, QueryEngine, QueryFailure, QueryId, QueryLimits, QueryObject, QueryProgress, QueryRequest,
-    QueryState, Subsystem,
+    AtOnce, CommandError, QueryEngine, QueryFailure, QueryId, QueryLimits, QueryObject, QueryProgress,
+    QueryRequest, QueryState, ShortQuery, Subsystem,
 };
 use byway_spec::Status;
 
@@ -94,8 +94,8 @@ impl Query {
     }
 }
 
-fn result_of(request: &QueryRequest) -> Vec<u8> {
-    request.text.repeat(request.text.len() % REPEATED_MAX).into_bytes()
+fn result_of(text: &str) -> Vec<u8> {
+    text.repeat(text.len() % REPEATED_MAX).into_bytes()
 }
 
 impl QueryEngine for Answers {
@@ -103,15 +103,19 @@ impl QueryEngine for Answers {
         QueryLimits { text_bytes: TEXT_MAX_BYTES, queries: QUERIES_MAX }
     }
 
-    fn run_at_once(&mut self, request: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
-        if request.text.len() % 2 == 1 { Ok(result_of(&request)) } else { Err(request) }
+    fn run_at_once(&mut self, query: ShortQuery<'_>, _: &mut Vec<u8>) -> AtOnce {
+        match query.text.len() % 4 {
+            0 => AtOnce::NotReady,
+            2 => AtOnce::Stopped,
+            _ => AtOnce::Done(result_of(query.text)),
+        }
     }
 
     fn begin(&mut self, id: QueryId, request: QueryRequest) -> Result<(), CommandError> {
         let mut queries = self.lock();
         assert!(queries.open.len() < usize::from(QUERIES_MAX), "more queries than the engine's limit");
         assert!(request.text.len() <= TEXT_MAX_BYTES as usize, "a text over the engine's limit");
-        let result = result_of(&request);
+        let result = result_of(&request.text);
         let query = Query { object: request.object, result, ready_bytes: 0, has_failed: false };
         assert!(queries.open.insert(id, query).is_none(), "an identifier of a query that goes on");
         Ok(())

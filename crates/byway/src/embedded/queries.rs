@@ -44,11 +44,10 @@ mod sql {
 
     use bytes::Bytes;
     use byway_compute::{
-        Cancellation, Format, Limits, Object, ObjectError, Query, QueryError, RecentQueries,
+        Cancellation, Format, Limits, NoResult, Object, ObjectError, Query, QueryError, RecentQueries,
     };
     use byway_local::{
-        COPIED_MAX_BYTES, ObjectRead, ObjectReadError, QueryFailure, QueryObject, QueryRequest, QueryRunner,
-        QueryTask,
+        AtOnce, ObjectRead, ObjectReadError, QueryFailure, QueryRunner, QueryTask, ShortQuery,
     };
     use byway_spec::Status;
     use byway_spec::vendor::QueryFormat;
@@ -90,11 +89,10 @@ mod sql {
 
         /// Keeps a query of a small object ready.
         fn keep(&self, task: &QueryTask<'_>, query: &Query) {
-            let len_bytes = task.object.len_bytes();
-            if len_bytes > COPIED_MAX_BYTES.into() {
+            if !task.is_copied {
                 return;
             }
-            let mut object = vec![0; len_bytes as usize];
+            let mut object = vec![0; task.object.len_bytes() as usize];
             if task.object.read(0, &mut object).is_ok() {
                 self.recent.keep(task.text, query, &object.into());
             }
@@ -106,15 +104,17 @@ mod sql {
             u32::try_from(self.limits.text_bytes).unwrap_or(u32::MAX)
         }
 
-        fn run_at_once(&self, mut query: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
-            let QueryObject::Copied(value) = &mut query.object else { return Err(query) };
+        fn run_at_once(&self, query: ShortQuery<'_>, value: &mut Vec<u8>) -> AtOnce {
             let object = Bytes::from(std::mem::take(value));
-            match self.recent.run(&query.text, &object, format_of(query.format, query.has_header)) {
-                Some(result) => Ok(result),
-                None => {
-                    query.object = QueryObject::Copied(object.into());
-                    Err(query)
-                }
+            let format = format_of(query.format, query.has_header);
+            let no_result = match self.recent.run(query.text, &object, format) {
+                Ok(result) => return AtOnce::Done(result),
+                Err(no_result) => no_result,
+            };
+            *value = object.into();
+            match no_result {
+                NoResult::NotReady => AtOnce::NotReady,
+                NoResult::Stopped => AtOnce::Stopped,
             }
         }
 

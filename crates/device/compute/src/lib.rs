@@ -23,6 +23,6 @@ pub use limits::{Cancellation, Limits};
 pub use object::{Object, ObjectError};
 pub use output::Format;
 pub use prepared::Prepared;
-pub use recent::RecentQueries;
+pub use recent::{NoResult, RecentQueries};
 pub use run::QueryResult;
 pub use sql::Query;

@@ -30,6 +30,15 @@ pub struct RecentQueries {
     kept: Mutex<Vec<Kept>>,
 }
 
+/// Why a query has no result that was executed lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoResult {
+    /// It is not kept ready, and took no time.
+    NotReady,
+    /// It reached its limit of time or memory, or failed.
+    Stopped,
+}
+
 #[derive(Debug)]
 struct Kept {
     text: String,
@@ -52,16 +61,19 @@ impl RecentQueries {
         Self { time_max, kept: Mutex::new(Vec::new()) }
     }
 
-    /// The result of a query on `object`, if it is kept ready for objects of that kind and ends within its limit of time. Whatever else
-    /// becomes of it is to be found out by [`Query::run`].
-    pub fn run(&self, text: &str, object: &Bytes, format: Format) -> Option<Vec<u8>> {
-        let mut kept = self.kept.try_lock().ok()?;
-        let at = kept.iter().rposition(|kept| kept.is_for(text, object))?;
+    /// The result of a query on `object`, if it is kept ready for objects of that kind and ends within its limit of time.
+    ///
+    /// # Errors
+    /// Why there is none. Whatever else becomes of the query is to be found out by [`Query::run`].
+    pub fn run(&self, text: &str, object: &Bytes, format: Format) -> Result<Vec<u8>, NoResult> {
+        let mut kept = self.kept.try_lock().map_err(|_| NoResult::NotReady)?;
+        let at = kept.iter().rposition(|kept| kept.is_for(text, object)).ok_or(NoResult::NotReady)?;
         kept[at..].rotate_left(1);
-        let query = kept.last_mut().filter(|query| query.failures < FAILURES_MAX)?;
+        let query = kept.last_mut().filter(|query| query.failures < FAILURES_MAX);
+        let query = query.ok_or(NoResult::NotReady)?;
         let result = run(&mut query.prepared, object, format, &limits(self.time_max));
         query.failures = if result.is_some() { 0 } else { query.failures + 1 };
-        result
+        result.ok_or(NoResult::Stopped)
     }
 
     /// Keeps a query that was executed on `object` ready, if such objects are small.

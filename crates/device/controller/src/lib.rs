@@ -70,8 +70,8 @@ pub use outcome::{Done, ExternalCommand, ExternalWork, Reply};
 pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
 pub use program_runs::{ProgramRunner, ProgramsProgress};
 pub use query::{
-    BlockObjectReader, COPIED_MAX_BYTES, QueryEngine, QueryFailure, QueryLimits, QueryObject, QueryProgress,
-    QueryRequest, QueryState, RangeWatch, ValueVersion,
+    AtOnce, BlockObjectReader, QueryEngine, QueryFailure, QueryLimits, QueryObject, QueryProgress,
+    QueryRequest, QueryState, RangeWatch, ShortQuery, ValueVersion,
 };
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
 pub use reservation::{Access, Host, PERSISTENT_REGISTRANTS};

@@ -34,9 +34,7 @@ mod upkeep;
 mod window;
 mod windows;
 
-pub use byway_controller::{
-    COPIED_MAX_BYTES, FastAnswer, FastCommand, QueryFailure, QueryObject, QueryRequest,
-};
+pub use byway_controller::{AtOnce, FastAnswer, FastCommand, QueryFailure, ShortQuery};
 pub use capsule_queue::{CapsuleQueue, ServingThread};
 pub use capsules::{CapsuleDevice, Capsules};
 pub use device::Embedded;

@@ -11,7 +11,7 @@ pub use bus::InProcessBus;
 pub use window::Window;
 
 pub use byway_executor::{
-    COPIED_MAX_BYTES, DeviceSnapshot, Embedded, EngineEvents, ExportError, Failed, Handle, Hosts, ObjectRead,
-    ObjectReadError, QueryFailure, QueryObject, QueryOptions, QueryRequest, QueryRunner, QueryTask, RunBy,
-    RunOptions, StartError, UpkeepBy, WatchedBy,
+    AtOnce, DeviceSnapshot, Embedded, EngineEvents, ExportError, Failed, Handle, Hosts, ObjectRead,
+    ObjectReadError, QueryFailure, QueryOptions, QueryRunner, QueryTask, RunBy, RunOptions, ShortQuery,
+    StartError, UpkeepBy, WatchedBy,
 };

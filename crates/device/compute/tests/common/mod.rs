@@ -110,7 +110,7 @@ fn check_again(object: &Arc<dyn Object>, sql: &str, query: &Query, expected: &[u
     let recent = RecentQueries::default();
     recent.keep(sql, query, &object);
     for _ in 0..3 {
-        if let Some(result) = recent.run(sql, &object, CSV) {
+        if let Ok(result) = recent.run(sql, &object, CSV) {
             assert_eq!(result, expected, "{sql}");
         }
     }

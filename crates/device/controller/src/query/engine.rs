@@ -33,6 +33,38 @@ pub struct QueryRequest {
     pub begun_ps: u64,
 }
 
+impl QueryRequest {
+    /// The query and its object, if it may be executed before its command is answered.
+    pub(super) fn as_short(&mut self) -> Option<(ShortQuery<'_>, &mut Vec<u8>)> {
+        let Self { text, object, format, has_header, explains, .. } = self;
+        let QueryObject::Copied(value) = object else { return None };
+        let query = ShortQuery { text, format: *format, has_header: *has_header };
+        (!*explains).then_some((query, value))
+    }
+}
+
+/// A query whose object was [copied](QueryObject::Copied), and that may be executed before its command is answered.
+#[derive(Debug, Clone, Copy)]
+pub struct ShortQuery<'a> {
+    /// Its text.
+    pub text: &'a str,
+    /// How its result is written.
+    pub format: QueryFormat,
+    /// CSV: the first line names the columns.
+    pub has_header: bool,
+}
+
+/// What became of a short query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AtOnce {
+    /// Its result.
+    Done(Vec<u8>),
+    /// It was not tried.
+    NotReady,
+    /// It was tried, and would have taken longer than other commands may wait, or failed.
+    Stopped,
+}
+
 /// Limits of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryLimits {
@@ -80,13 +112,10 @@ pub trait QueryEngine: Send + Sync {
     /// Its limits. They do not change.
     fn limits(&self) -> QueryLimits;
 
-    /// Executes a query of a [copied](QueryObject::Copied) object and gives its result, if that takes no longer than other commands
-    /// may wait.
-    ///
-    /// # Errors
-    /// The query, if it does: it is to be [begun](Self::begin).
-    fn run_at_once(&mut self, request: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
-        Err(request)
+    /// Executes a short query over `value`, if that takes no longer than other commands may wait. Else the query is
+    /// [begun](Self::begin), and `value` is what it was.
+    fn run_at_once(&mut self, _query: ShortQuery<'_>, _value: &mut Vec<u8>) -> AtOnce {
+        AtOnce::NotReady
     }
 
     /// Begins query `id`.

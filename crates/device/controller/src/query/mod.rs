@@ -16,8 +16,11 @@ mod plans;
 mod table;
 mod watch;
 
-pub use engine::{QueryEngine, QueryFailure, QueryLimits, QueryProgress, QueryRequest, QueryState};
-pub use object::{BlockObjectReader, COPIED_MAX_BYTES, QueryObject, ValueVersion};
+pub use engine::{
+    AtOnce, QueryEngine, QueryFailure, QueryLimits, QueryProgress, QueryRequest, QueryState, ShortQuery,
+};
+pub(crate) use object::COPIED_MAX_BYTES;
+pub use object::{BlockObjectReader, QueryObject, ValueVersion};
 pub(crate) use plans::{Plans, Written};
 pub(crate) use table::{Answered, QueryTable};
 pub use watch::RangeWatch;

@@ -24,8 +24,16 @@ pub enum QueryObject {
     Blocks(Box<BlockObjectReader>),
 }
 
+impl QueryObject {
+    /// Whether it was copied as the query came.
+    #[must_use]
+    pub const fn is_copied(&self) -> bool {
+        matches!(self, Self::Copied(_))
+    }
+}
+
 /// Longest value in bytes that is copied as its query comes.
-pub const COPIED_MAX_BYTES: u32 = 16 << 10;
+pub(crate) const COPIED_MAX_BYTES: u32 = 16 << 10;
 
 /// Which value a key had, and where it was: the same as long as it was neither overwritten nor moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use byway_spec::Status;
 use byway_spec::vendor::QueryAnswer;
 
-use super::engine::{QueryEngine, QueryFailure, QueryLimits, QueryProgress, QueryRequest, QueryState};
-use super::object::QueryObject;
+use super::engine::{
+    AtOnce, QueryEngine, QueryFailure, QueryLimits, QueryProgress, QueryRequest, QueryState,
+};
 use crate::error::CommandError;
 use crate::id::{ControllerId, QueryId};
 
@@ -18,11 +19,11 @@ pub(crate) struct QueryTable {
     last: u16,
     /// Failures of queries that were cancelled, for the commands that wait for them.
     failed: Vec<Answered>,
-    /// Queries that may still be executed at once in this hold of the run lock.
+    /// Short queries that may still be tried in this hold of the run lock.
     at_once_left: u32,
 }
 
-/// Most queries that are executed at once in one hold of the run lock: other commands wait for all of them.
+/// Most short queries that are tried in one hold of the run lock: other commands wait for all of them.
 const AT_ONCE_MAX: u32 = 32;
 
 #[derive(Debug)]
@@ -110,7 +111,7 @@ impl QueryTable {
         &mut self,
         owner: ControllerId,
         nsid: u32,
-        request: QueryRequest,
+        mut request: QueryRequest,
     ) -> Result<QueryId, CommandError> {
         self.check_room()?;
         // A command may still wait for the failure of a query that was cancelled.
@@ -120,9 +121,9 @@ impl QueryTable {
         let id = ids.into_iter().find(is_free).ok_or(TOO_MANY)?;
         self.last = id.0;
         let buffers_whole_result = request.buffers_whole_result;
-        let result = match self.run_at_once(request) {
-            Ok(result) => ResultAt::Here(result),
-            Err(request) => {
+        let result = match self.run_at_once(&mut request) {
+            Some(result) => ResultAt::Here(result),
+            None => {
                 self.engine.begin(id, request)?;
                 ResultAt::Engine
             }
@@ -134,14 +135,16 @@ impl QueryTable {
         Ok(id)
     }
 
-    /// The result of a query that may be executed before its command is answered.
-    fn run_at_once(&mut self, request: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
-        let is_copied = matches!(request.object, QueryObject::Copied(_));
-        if !is_copied || self.at_once_left == 0 {
-            return Err(request);
-        }
+    /// The result of a query that was executed before its command is answered.
+    fn run_at_once(&mut self, request: &mut QueryRequest) -> Option<Vec<u8>> {
+        let (query, value) = request.as_short().filter(|_| self.at_once_left > 0)?;
+        let result = match self.engine.run_at_once(query, value) {
+            AtOnce::NotReady => return None,
+            AtOnce::Stopped => None,
+            AtOnce::Done(result) => Some(result),
+        };
         self.at_once_left -= 1;
-        self.engine.run_at_once(request)
+        result
     }
 
     /// How far a query is.
@@ -316,3 +319,78 @@ const NOT_THERE: CommandError =
     CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "parts of a result are taken in order").at_byte(48);
 const TOO_MANY: CommandError =
     CommandError::new(Status::QUERY_RESOURCES_EXCEEDED, "as many queries go on as the device can keep");
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use byway_spec::vendor::QueryFormat;
+
+    use super::*;
+    use crate::query::{QueryObject, ShortQuery};
+
+    /// Does with a short query what its text says.
+    struct Engine;
+
+    impl QueryEngine for Engine {
+        fn limits(&self) -> QueryLimits {
+            QueryLimits { text_bytes: 100, queries: u16::MAX }
+        }
+
+        fn run_at_once(&mut self, query: ShortQuery<'_>, _: &mut Vec<u8>) -> AtOnce {
+            match query.text {
+                "ready" => AtOnce::Done(Vec::new()),
+                "long" => AtOnce::Stopped,
+                _ => AtOnce::NotReady,
+            }
+        }
+
+        fn begin(&mut self, _: QueryId, _: QueryRequest) -> Result<(), CommandError> {
+            Ok(())
+        }
+
+        fn progress(&self, _: QueryId) -> QueryProgress {
+            QueryProgress { ready_bytes: 0, state: QueryState::Running, at_ps: 0 }
+        }
+
+        fn peek(&self, _: QueryId, _: usize) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn take(&mut self, _: QueryId, _: usize) {}
+
+        fn cancel(&mut self, _: QueryId) {}
+
+        fn mark_ready(&mut self, _: QueryId) {}
+
+        fn next_ready(&mut self) -> Option<QueryId> {
+            None
+        }
+    }
+
+    /// How many of 100 queries are executed at once, behind others of this text.
+    fn executed_at_once_behind(text: &str) -> usize {
+        let mut table = QueryTable::new(Box::new(Engine));
+        let mut begin = |text: &str| {
+            let object = QueryObject::Copied(Vec::new());
+            let request = QueryRequest {
+                text: text.to_owned(),
+                object,
+                format: QueryFormat::CSV,
+                has_header: false,
+                explains: false,
+                buffers_whole_result: false,
+                begun_ps: 0,
+            };
+            let id = table.begin(ControllerId(1), 1, request).unwrap();
+            table.answered_at_once(id).is_some()
+        };
+        (0..20).for_each(|_| assert!(!begin(text)));
+        (0..100).filter(|_| begin("ready")).count()
+    }
+
+    #[test]
+    fn short_queries_that_were_not_tried_leave_their_time_to_others() {
+        assert_eq!(executed_at_once_behind("unknown"), AT_ONCE_MAX as usize);
+        assert_eq!(executed_at_once_behind("long"), AT_ONCE_MAX as usize - 20);
+    }
+}

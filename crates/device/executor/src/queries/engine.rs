@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use byway_controller::{
-    CommandError, QueryEngine, QueryFailure, QueryId, QueryLimits, QueryProgress, QueryRequest, QueryState,
+    AtOnce, CommandError, QueryEngine, QueryFailure, QueryId, QueryLimits, QueryProgress, QueryRequest,
+    QueryState, ShortQuery,
 };
 use byway_spec::Status;
 
@@ -18,8 +19,8 @@ impl QueryEngine for PoolEngine {
         QueryLimits { text_bytes: self.0.text_max_bytes(), queries: self.0.options().kept }
     }
 
-    fn run_at_once(&mut self, request: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
-        self.0.run_at_once(request)
+    fn run_at_once(&mut self, query: ShortQuery<'_>, value: &mut Vec<u8>) -> AtOnce {
+        self.0.run_at_once(query, value)
     }
 
     fn begin(&mut self, id: QueryId, request: QueryRequest) -> Result<(), CommandError> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use byway_controller::{QueryFailure, QueryId, QueryObject, QueryRequest};
+use byway_controller::{AtOnce, QueryFailure, QueryId, QueryRequest, ShortQuery};
 use byway_spec::Status;
 use byway_sys::OwnerProcess;
 use parking_lot::{Condvar, Mutex};
@@ -86,15 +86,9 @@ impl QueryPool {
         self.shared.runner.text_max_bytes()
     }
 
-    /// Executes a query without a thread, if it is short.
-    ///
-    /// # Errors
-    /// The query, if it may not be.
-    pub(super) fn run_at_once(&self, request: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
-        match request.object {
-            QueryObject::Copied(_) if !request.explains => self.shared.runner.run_at_once(request),
-            _ => Err(request),
-        }
+    /// Executes a short query without a thread.
+    pub(super) fn run_at_once(&self, query: ShortQuery<'_>, value: &mut Vec<u8>) -> AtOnce {
+        self.shared.runner.run_at_once(query, value)
     }
 
     /// Gives a query to the threads.
@@ -247,12 +241,14 @@ impl Shared {
     }
 
     fn run(&self, job: &Job, request: QueryRequest) -> Result<(), QueryFailure> {
+        let is_copied = request.object.is_copied();
         let object =
             object::open(&self.executor, request.object, &job.cancelled, &job.read_time).map_err(failure)?;
         let sink = Sink { shared: self, job };
         let task = QueryTask {
             text: &request.text,
             object: object.into(),
+            is_copied,
             format: request.format,
             has_header: request.has_header,
             explains: request.explains,

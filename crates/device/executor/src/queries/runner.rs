@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use byway_controller::{QueryFailure, QueryRequest};
+use byway_controller::{AtOnce, QueryFailure, ShortQuery};
 use byway_spec::vendor::QueryFormat;
 
 /// Bytes of an object, on any thread.
@@ -44,6 +44,8 @@ pub struct QueryTask<'a> {
     pub text: &'a str,
     /// What it reads.
     pub object: Arc<dyn ObjectRead>,
+    /// The object was copied as the command came: such a query may be [executed at once](QueryRunner::run_at_once) when it comes again.
+    pub is_copied: bool,
     /// How its result is written.
     pub format: QueryFormat,
     /// CSV: the first line names the columns.
@@ -72,13 +74,10 @@ pub trait QueryRunner: Send + Sync + fmt::Debug {
     /// Longest text in bytes.
     fn text_max_bytes(&self) -> u32;
 
-    /// Executes a query of a [copied](byway_controller::QueryObject::Copied) object and gives its result, if that takes no longer than other commands may wait:
-    /// the run lock is held.
-    ///
-    /// # Errors
-    /// The query, to be executed by a thread.
-    fn run_at_once(&self, query: QueryRequest) -> Result<Vec<u8>, QueryRequest> {
-        Err(query)
+    /// Executes a short query over `value`, if that takes no longer than other commands may wait: the run lock is held. Else a thread
+    /// executes it, and `value` is what it was.
+    fn run_at_once(&self, _query: ShortQuery<'_>, _value: &mut Vec<u8>) -> AtOnce {
+        AtOnce::NotReady
     }
 
     /// Executes a query to its end, on the calling thread.

@@ -227,7 +227,7 @@ building=$!
 cargo_tests tests cargo test --workspace --no-fail-fast
 # Without features: another build of the public crate than that of the workspace.
 cargo_tests features cargo test -p byway-features --features alone --test left_out
-cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue -p byway-tdm-engine --release --lib --no-fail-fast --target-dir target/loom
+cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue -p byway-tdm-engine -p byway-executor --release --lib --no-fail-fast --target-dir target/loom
 fuzz
 wait "$fetching" "$building"
 ahead vm guests_ahead

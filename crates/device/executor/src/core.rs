@@ -8,6 +8,7 @@ use byway_link::Meter;
 use byway_sys::Mapping;
 
 use crate::fabric::FabricControllers;
+use crate::guarded::{Acquire, Readable};
 
 /// State guarded by the run lock.
 #[derive(Debug)]
@@ -22,6 +23,27 @@ pub(crate) struct Core {
     pub fabric: FabricControllers,
     /// What was counted of each serving thread's tally.
     pub tallied: Box<[TallyCounts]>,
+}
+
+impl Acquire for Core {
+    #[inline]
+    fn acquired(&mut self) {
+        self.subsystem.take_in_stores();
+    }
+
+    #[inline]
+    fn begin_hold(&mut self) {
+        self.subsystem.begin_hold();
+    }
+}
+
+impl Readable for Core {
+    type Part = Subsystem;
+
+    #[inline]
+    fn part(&self) -> &Subsystem {
+        &self.subsystem
+    }
 }
 
 impl Core {

@@ -6,7 +6,7 @@ use byway_controller::{DelegatedQueue, DelegatedTo, MAX_IO_QUEUES};
 use byway_dma::DmaView;
 use byway_link::Meter;
 
-use crate::guarded::Guarded;
+use crate::guarded::{Acquire, Guarded};
 
 /// Doorbells that the controller serves of a queue before its thread takes it back: behind a command that only the controller
 /// executes. Others like it may follow.
@@ -94,6 +94,8 @@ pub(crate) struct Delegated {
     /// When its ledger was added to the device's, where commands are counted.
     pub absorbed_ns: u64,
 }
+
+impl Acquire for Option<Box<Delegated>> {}
 
 impl Delegation {
     /// Cells for queues 0 to `queues` − 1; 0 for a device that delegates none.

@@ -1,17 +1,51 @@
 //! A value guarded by the run lock: one thread at a time changes it, or several read it.
 //!
-//! This is the only file of the crate with `unsafe`.
+//! This is the only file of the crate with `unsafe`. Tests under `cfg(loom)` check in every interleaving that no thread reaches the value while
+//! another one changes it.
 
-use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-
-use byway_controller::Subsystem;
 use byway_queue::{Reading, RunLock};
 use byway_sys::time::monotonic_ns;
 use tracing::error;
 
-use crate::core::Core;
-use crate::delegated::Delegated;
+use self::cell::{AtomicU32, AtomicU64, Ordering::Relaxed, ValueCell};
+
+#[cfg(not(loom))]
+mod cell {
+    use std::cell::UnsafeCell;
+    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+    /// A value that is reached by its pointer.
+    #[derive(Debug)]
+    pub(super) struct ValueCell<T>(UnsafeCell<T>);
+
+    impl<T> ValueCell<T> {
+        pub fn new(value: T) -> Self {
+            Self(UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut()
+        }
+
+        #[inline]
+        pub fn with<R>(&self, work: impl FnOnce(*const T) -> R) -> R {
+            work(self.0.get())
+        }
+
+        #[inline]
+        pub fn with_mut<R>(&self, work: impl FnOnce(*mut T) -> R) -> R {
+            work(self.0.get())
+        }
+    }
+}
+
+/// Loom's cell fails a test where two threads reach the value at a time, or one without having seen what another did to it.
+#[cfg(loom)]
+mod cell {
+    pub(super) use loom::cell::UnsafeCell as ValueCell;
+    pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+}
 
 /// A value guarded by a run lock.
 pub(crate) trait Acquire {
@@ -22,19 +56,14 @@ pub(crate) trait Acquire {
     fn begin_hold(&mut self) {}
 }
 
-impl Acquire for Core {
-    #[inline]
-    fn acquired(&mut self) {
-        self.subsystem.take_in_stores();
-    }
+/// A value of which a part can be read by several threads.
+pub(crate) trait Readable {
+    /// That part.
+    type Part: Sync;
 
-    #[inline]
-    fn begin_hold(&mut self) {
-        self.subsystem.begin_hold();
-    }
+    /// It alone is reached.
+    fn part(&self) -> &Self::Part;
 }
-
-impl Acquire for Option<Box<Delegated>> {}
 
 /// A value that only the holder of its run lock reaches. After a panic under the lock no thread reaches it.
 #[derive(Debug)]
@@ -44,12 +73,12 @@ pub(crate) struct Guarded<T> {
     waited_ns: AtomicU64,
     /// Threads that wait for the lock, or to read.
     waiting: AtomicU32,
-    value: UnsafeCell<T>,
+    value: ValueCell<T>,
 }
 
 // SAFETY: `value` is reached exclusively only between an acquired run lock and `RunLock::release`.
 // The lock admits one thread at a time, and acquiring sees what the last release published, so `T: Send` is enough.
-// Shared references come from `read` alone, which asks for `Sync` itself.
+// Shared references come from `read` alone, which gives a part that is `Sync`.
 #[expect(unsafe_code, reason = "a cell shared between threads, guarded by a model-checked lock")]
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
@@ -60,7 +89,7 @@ impl<T: Acquire> Guarded<T> {
             run_lock: RunLock::new(),
             waited_ns: AtomicU64::new(0),
             waiting: AtomicU32::new(0),
-            value: UnsafeCell::new(value),
+            value: ValueCell::new(value),
         }
     }
 
@@ -70,6 +99,7 @@ impl<T: Acquire> Guarded<T> {
     }
 
     /// The value, unless a lock holder panicked.
+    #[cfg(not(loom))]
     pub fn get_mut(&mut self) -> Option<&mut T> {
         if self.has_failed() {
             return None;
@@ -128,19 +158,28 @@ impl<T: Acquire> Guarded<T> {
             }
         }
         self.poison_on_panic(|| {
-            // SAFETY: this thread holds the run lock, so no other reference to the value exists, until the lock is released.
-            #[expect(unsafe_code, reason = "exclusive by the run lock")]
-            let value = unsafe { &mut *self.value.get() };
-            value.begin_hold();
+            self.with_held(T::begin_hold);
             loop {
-                value.acquired();
-                work(value, first);
+                self.with_held(|value| {
+                    value.acquired();
+                    work(value, first);
+                });
                 first = false;
                 if self.run_lock.release() {
                     return;
                 }
             }
         });
+    }
+
+    /// Reaches the value by the thread that holds the run lock: the caller has acquired it, and not released since.
+    #[inline]
+    fn with_held<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        self.value.with_mut(|value| {
+            // SAFETY: this thread holds the run lock, so no other reference to the value exists until `work` has ended.
+            #[expect(unsafe_code, reason = "exclusive by the run lock")]
+            work(unsafe { &mut *value })
+        })
     }
 
     /// Waits for the lock and runs `work` once; runs `after` for each pending bit set meanwhile. `None` if a lock holder panicked.
@@ -176,22 +215,23 @@ impl<T: Acquire> Guarded<T> {
 
     /// Runs `work` by the thread that has just acquired the lock, and releases it.
     fn run_acquired<R>(&self, work: impl FnOnce(&mut T) -> R, mut after: impl FnMut(&mut T)) -> R {
-        // SAFETY: this thread holds the run lock, so no other reference to the value exists.
-        #[expect(unsafe_code, reason = "exclusive by the run lock")]
-        let value = unsafe { &mut *self.value.get() };
         self.poison_on_panic(|| {
-            value.begin_hold();
-            let result = work(value);
+            let result = self.with_held(|value| {
+                value.begin_hold();
+                work(value)
+            });
             while !self.run_lock.release() {
-                value.acquired();
-                after(value);
+                self.with_held(|value| {
+                    value.acquired();
+                    after(value);
+                });
             }
             result
         })
     }
 }
 
-impl Guarded<Core> {
+impl<T: Readable> Guarded<T> {
     /// Lets `reader` [read](Self::read) from now on. The caller holds the lock.
     pub fn add_reader(&self, reader: usize) {
         self.run_lock.add_reader(reader);
@@ -208,19 +248,25 @@ impl Guarded<Core> {
         self.run_lock.readers()
     }
 
-    /// Runs `work` on the subsystem as reader `reader` once no thread holds the lock: readers run beside each other, and a thread that
-    /// acquires the lock waits for them. `None` after a panic under the lock.
+    /// Runs `work` on the part of the value that can be read, as reader `reader`, once no thread holds the lock: readers run beside each other,
+    /// and a thread that acquires the lock waits for them. `None` after a panic under the lock.
     #[inline]
-    pub fn read<R>(&self, reader: usize, work: impl FnOnce(&Subsystem) -> R) -> Option<R> {
-        const { assert_sync::<Subsystem>() };
+    pub fn read<R>(&self, reader: usize, work: impl FnOnce(&T::Part) -> R) -> Option<R> {
         let reading = self.run_lock.read(reader).or_else(|| self.read_waiting(reader))?;
-        // SAFETY: the lock was free after the reader's mark was set, and a thread that acquires it waits until `reading` is
-        // dropped. So no exclusive reference exists meanwhile. Of the core, only the subsystem is reached, which is `Sync`.
-        #[expect(unsafe_code, reason = "shared by the marks of the run lock's readers")]
-        let subsystem = unsafe { &(*self.value.get()).subsystem };
-        let result = work(subsystem);
+        Some(self.read_by(reading, work))
+    }
+
+    /// Runs `work` on that part by the reader whose mark is set.
+    #[inline]
+    fn read_by<R>(&self, reading: Reading<'_>, work: impl FnOnce(&T::Part) -> R) -> R {
+        let result = self.value.with(|value| {
+            // SAFETY: the lock was free after the reader's mark was set, and a thread that acquires it waits until `reading` is
+            // dropped. So no exclusive reference exists meanwhile. Of the value, only the part is reached, which is `Sync`.
+            #[expect(unsafe_code, reason = "shared by the marks of the run lock's readers")]
+            work(unsafe { &*value }.part())
+        });
         drop(reading);
-        Some(result)
+        result
     }
 
     /// Begins to read once the lock is free.
@@ -233,8 +279,6 @@ impl Guarded<Core> {
     }
 }
 
-const fn assert_sync<T: Sync>() {}
-
 /// Poisons a run lock when dropped by a panic.
 struct Poisoner<'a>(&'a RunLock);
 
@@ -245,7 +289,7 @@ impl Drop for Poisoner<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -270,5 +314,118 @@ mod tests {
         });
         assert!(!guarded.is_wanted());
         assert_eq!(guarded.run(|value| *value, |_| ()), Some(THREADS));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use loom::model::Builder;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// Two words that are equal whenever the lock is free.
+    type Words = [u32; 2];
+
+    impl Acquire for Words {}
+
+    impl Readable for Words {
+        type Part = Self;
+
+        fn part(&self) -> &Self {
+            self
+        }
+    }
+
+    fn increment(words: &mut Words) {
+        words.iter_mut().for_each(|word| *word += 1);
+    }
+
+    /// Runs both by a thread each, in all interleavings with three preemptions at most. They return how often they incremented the words.
+    fn check(works: [fn(&Guarded<Words>) -> u32; 2]) {
+        let mut model = Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let guarded = Arc::new(Guarded::with_readers([0; 2], 1));
+            guarded.run(|_| guarded.add_reader(0), |_| ()).expect("a lock that is free");
+            let thread = {
+                let guarded = guarded.clone();
+                thread::spawn(move || works[0](&guarded))
+            };
+            let increments = works[1](&guarded) + thread.join().expect("a thread that ends");
+            assert_eq!(guarded.run(|words| *words, |_| ()), Some([increments; 2]));
+            assert!(!guarded.is_wanted());
+        });
+    }
+
+    fn run(guarded: &Guarded<Words>) -> u32 {
+        (0..2).for_each(|_| assert!(guarded.run(increment, |_| ()).is_some()));
+        2
+    }
+
+    fn try_run(guarded: &Guarded<Words>) -> u32 {
+        let runs = (0..2).filter(|_| guarded.try_run_as_it_is(increment, |_| ()).is_some());
+        runs.count() as u32
+    }
+
+    fn run_or_set_pending(guarded: &Guarded<Words>) -> u32 {
+        let mut runs = 0;
+        guarded.run_or_set_pending(
+            || (),
+            |words, _| {
+                increment(words);
+                runs += 1;
+            },
+        );
+        runs
+    }
+
+    fn read(guarded: &Guarded<Words>) -> u32 {
+        // Not where the lock is held: loom may give a thread that waits the old value for ever.
+        if let Some(reading) = guarded.run_lock.read(0) {
+            let are_equal = guarded.read_by(reading, |[first, second]| first == second);
+            assert!(are_equal, "a reader sees half of a change");
+        }
+        0
+    }
+
+    #[test]
+    fn value_is_changed_by_one_thread_at_a_time() {
+        check([run, run]);
+        check([run, try_run]);
+        check([run, run_or_set_pending]);
+        check([try_run, run_or_set_pending]);
+    }
+
+    #[test]
+    fn value_is_read_beside_no_thread_that_changes_it() {
+        check([read, run]);
+        check([read, try_run]);
+        check([read, run_or_set_pending]);
+    }
+
+    #[test]
+    fn what_was_published_is_taken_by_whichever_thread_holds_the_lock() {
+        let mut model = Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let guarded = Arc::new(Guarded::new([0; 2]));
+            let published = Arc::new(AtomicU32::new(0));
+            let work = |guarded: &Guarded<Words>, published: &AtomicU32| {
+                let publish = || _ = published.fetch_add(1, Relaxed);
+                let take = |words: &mut Words, is_first: bool| {
+                    words[0] += u32::from(is_first) + published.swap(0, Relaxed);
+                };
+                guarded.run_or_set_pending(publish, take);
+            };
+            let threads = [(), ()].map(|()| {
+                let (guarded, published) = (guarded.clone(), published.clone());
+                thread::spawn(move || work(&guarded, &published))
+            });
+            work(&guarded, &published);
+            threads.into_iter().for_each(|thread| thread.join().expect("a thread that ends"));
+            assert_eq!(guarded.run(|words| words[0], |_| ()), Some(3), "each thread's work is done once");
+        });
     }
 }

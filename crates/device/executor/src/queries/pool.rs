@@ -122,7 +122,7 @@ impl QueryPool {
             }
         }
         if !work.is_timed {
-            self.start("byway-query-timeout", Shared::fail_overdue)?;
+            self.start("byway-deadlines", Shared::fail_overdue)?;
             work.is_timed = true;
         }
         Ok(())

@@ -37,8 +37,14 @@ impl<'a> HostData<'a> {
     /// A reader over the payload from its first byte.
     #[inline]
     pub fn source(self, stage: &'a mut Stage) -> Source<'a> {
+        self.source_of_first(usize::MAX, stage)
+    }
+
+    /// A reader over the first bytes of the payload, which moves no byte behind them.
+    #[inline]
+    pub fn source_of_first(self, bytes: usize, stage: &'a mut Stage) -> Source<'a> {
         stage.clear();
-        Source { data: self, stage, segment: 0, within: 0 }
+        Source { data: self, stage, segment: 0, within: 0, left: bytes }
     }
 
     /// A writer into the payload from its first byte.
@@ -95,6 +101,8 @@ pub struct Source<'a> {
     stage: &'a mut Stage,
     segment: usize,
     within: usize,
+    /// Bytes that may still be moved.
+    left: usize,
 }
 
 impl Source<'_> {
@@ -110,9 +118,7 @@ impl Source<'_> {
 
     fn fill_carried(&mut self, bytes: &[u8], into: &mut [u8]) -> Result<(), CommandError> {
         let end = self.within + into.len();
-        let from = bytes
-            .get(self.within..end)
-            .ok_or(CommandError::data_length("payload shorter than the command says"))?;
+        let from = bytes.get(self.within..end).ok_or(ENDS_FIRST)?;
         into.copy_from_slice(from);
         self.within = end;
         Ok(())
@@ -144,10 +150,14 @@ impl Source<'_> {
         into: &mut [u8],
     ) -> Result<usize, CommandError> {
         let segment = self.current(mapped)?;
+        if self.left == 0 {
+            return Err(ENDS_FIRST);
+        }
         let at = BusAddr(segment.addr.0 + self.within as u64);
         let in_page = if mapped.whole_pages { at.0 as usize % PAGE_BYTES } else { 0 };
-        let step = (segment.len_bytes as usize - self.within).min(PAGE_BYTES - in_page);
+        let step = (segment.len_bytes as usize - self.within).min(PAGE_BYTES - in_page).min(self.left);
         self.within += step;
+        self.left -= step;
         if let Some(into) = into.get_mut(..step) {
             read_step(mapped, port, at, into)?;
             return Ok(step);
@@ -159,12 +169,7 @@ impl Source<'_> {
 
     fn current(&mut self, mapped: &Mapped) -> Result<Segment, CommandError> {
         loop {
-            let segment = mapped
-                .segments
-                .as_slice()
-                .get(self.segment)
-                .copied()
-                .ok_or(CommandError::data_length("payload shorter than the command says"))?;
+            let segment = mapped.segments.as_slice().get(self.segment).copied().ok_or(ENDS_FIRST)?;
             if self.within < segment.len_bytes as usize {
                 return Ok(segment);
             }
@@ -290,3 +295,5 @@ impl Sink<'_> {
         }
     }
 }
+
+const ENDS_FIRST: CommandError = CommandError::data_length("payload shorter than the command says");

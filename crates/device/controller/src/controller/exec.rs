@@ -64,7 +64,7 @@ fn receive(
         None if is_capsule => Err(OTHER_LENGTH),
         None => {
             let mut request = vec![0; request_bytes];
-            data.source(&mut room.stage).fill(port, &mut request)?;
+            data.source_of_first(request_bytes, &mut room.stage).fill(port, &mut request)?;
             parse(&request, fields)
         }
     }

@@ -7,6 +7,7 @@ mod timing;
 use std::collections::BTreeMap;
 
 use byway_controller::{AllowList, Allowed, SubsystemOptions};
+use byway_link::Class;
 use byway_programs::{BuiltIn, Program};
 use byway_spec::base::sgl::SglDescriptor;
 use byway_spec::kv::{KvCdw11, KvOpcode};
@@ -192,6 +193,19 @@ fn output_is_cut_where_its_host_says_and_its_true_length_reported() {
     }
     store(&mut host, b"key", b"");
     assert_eq!(exec(&mut host, (OPERATION, b"key", b""), 100), Ok((vec![], 0)));
+}
+
+#[test]
+fn request_alone_is_read_from_a_buffer_that_is_longer() {
+    let mut host = running(&COPY);
+    for input in [&b""[..], &[5; 4091], &[5; 4092], &[5; 9000]] {
+        let request = request(b"key", input);
+        let before = *host.meter.ledger();
+        let (done, _) = exec_in(&mut host, exec_command(OPERATION, &request, 20_000), &request, 20_000);
+        assert!(done.status().is_success(), "{}", done.status());
+        let read = host.meter.ledger().since(&before).row(Class::DataRead).cost;
+        assert_eq!(read.payload_bytes, request.len() as u64);
+    }
 }
 
 #[test]

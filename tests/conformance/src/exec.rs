@@ -67,7 +67,7 @@ pub fn exec_gives_the_output_of_a_program_over_a_value(device: &Device) {
     let mut crc = [0; 8];
     assert_eq!(kv.exec(b"key", CRC32C, b"", &mut crc).unwrap(), 8);
     assert_eq!(u64::from_le_bytes(crc), 0xe306_9283);
-    for len in [0, 1, 5000, 200_000] {
+    for len in [0, 1, 15, 16, 225, 226, 5000, 200_000] {
         let value = pattern(len);
         kv.put(b"key", &value).unwrap();
         for room in [0, 1, len, len + 1000] {

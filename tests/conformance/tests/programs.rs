@@ -33,19 +33,31 @@ fn in_process_by_a_thread(_: &Scratch) -> Reached {
     here(&uri("&run=thread"))
 }
 
-fn by_vfio_user(scratch: &Scratch, change: impl FnOnce(ServeOptions) -> ServeOptions) -> Reached {
+fn in_process_by_inline_reads(_: &Scratch) -> Reached {
+    here(&uri("&inline-read=on"))
+}
+
+fn by_vfio_user(
+    scratch: &Scratch,
+    query: &str,
+    change: impl FnOnce(ServeOptions) -> ServeOptions,
+) -> Reached {
     let socket = scratch.path.with_file_name("socket");
     let serving = Serving::start_with(&uri(""), &change(ServeOptions::at(&socket)));
-    let device = byway::open(&format!("vfio-user:{}", socket.display())).unwrap();
+    let device = byway::open(&format!("vfio-user:{}{query}", socket.display())).unwrap();
     Reached { device, _serving: Some(serving) }
 }
 
 fn vfio_user(scratch: &Scratch) -> Reached {
-    by_vfio_user(scratch, |options| options)
+    by_vfio_user(scratch, "", |options| options)
+}
+
+fn vfio_user_by_inline_reads(scratch: &Scratch) -> Reached {
+    by_vfio_user(scratch, "?inline-read=on&ring=16", |options| options)
 }
 
 fn vfio_user_by_threads_that_poll(scratch: &Scratch) -> Reached {
-    by_vfio_user(scratch, |options| options.threads(NonZeroU16::new(2).unwrap()).idle(Idle::Poll))
+    by_vfio_user(scratch, "", |options| options.threads(NonZeroU16::new(2).unwrap()).idle(Idle::Poll))
 }
 
 fn tcp(_: &Scratch) -> Reached {
@@ -87,4 +99,8 @@ macro_rules! programs {
     };
 }
 
-programs! { in_process in_process_by_a_thread vfio_user vfio_user_by_threads_that_poll tcp }
+programs! {
+    in_process in_process_by_a_thread in_process_by_inline_reads
+    vfio_user vfio_user_by_inline_reads vfio_user_by_threads_that_poll
+    tcp
+}

@@ -257,7 +257,7 @@ impl Machine {
     pub fn answer(&mut self) {
         while let Some(done) = self.subsystem.next_done() {
             let mut port = port(&self.view, &mut self.meter);
-            self.controller.complete_external(&mut self.subsystem, &mut port, done);
+            self.controller.complete_external(&mut self.subsystem, &mut port, &self.doorbells, done);
         }
     }
 

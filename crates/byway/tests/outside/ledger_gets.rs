@@ -69,6 +69,35 @@ fn every_get_costs_what_the_table_and_the_closed_form_say_at_every_size() {
     check_gets("gen5x4", ReadMethod::InlineRead, Link { mps: 4096, mrrs: 128 });
 }
 
+/// A filter of the device's gives every byte of the value: for short values within the command, for long ones by its thread.
+#[test]
+fn exec_costs_a_command_with_its_request_and_its_output_at_every_length() {
+    const FILTER: u32 = 1;
+    let link = Link { mps: 256, mrrs: 512 };
+    // Records of one byte, whose number is at least 0.
+    let input = [5 << 56 | 1 << 48 | 1, 0].map(u64::to_le_bytes).concat();
+    let request_bytes = 2 + b"key".len() + input.len();
+    for inline in ["off", "on"] {
+        let options = format!("profile=gen4x4&transfer=prp&ring=65536&inline-read={inline}");
+        let device = byway::embedded::open(&format!("ram:64M?{options}&exec=1:filter")).unwrap();
+        let mut kv = device.kv(None).unwrap();
+        for size in sizes() {
+            kv.put(b"key", &vec![0x5a; size as usize]).unwrap();
+            let mut into = vec![0; 4096];
+            let before = device.ledger();
+            assert_eq!(kv.exec(b"key", FILTER, &input, &mut into).unwrap(), size as usize);
+            let spent = device.ledger().since(&before);
+            assert_eq!(into[..size as usize], vec![0x5a; size as usize]);
+            // How often the host reads a register while it waits depends on how long that is.
+            let registers = spent.row(Class::Register).cost;
+            let registers = Bytes { payload: registers.payload_bytes, wire: registers.wire_bytes() };
+            let answer = expected_get(size, link, inline == "on");
+            let expected = answer + link.read(request_bytes as u64) + registers;
+            assert_eq!(bytes_of(&spent), expected, "{size} bytes, inline {inline}");
+        }
+    }
+}
+
 #[test]
 fn end_of_the_ring_splits_a_completion_from_its_value_and_nothing_else() {
     const RING: u64 = 64;

@@ -21,6 +21,8 @@ pub(crate) struct ExecRequest {
     pub input: Vec<u8>,
     /// Most bytes of the output that the host takes.
     pub taken_bytes: u32,
+    /// Most bytes of the output that may stand behind the completion.
+    pub inline_max_bytes: u16,
 }
 
 /// The output of a program, as far as its host takes it.
@@ -92,7 +94,7 @@ impl ValueRun {
         steps_max: u64,
         mut at_ps: u64,
     ) -> Result<Self, CommandError> {
-        let ExecRequest { key, input, taken_bytes } = request;
+        let ExecRequest { key, input, taken_bytes, .. } = request;
         let version = kv.read_value(flash, &key, None, 0, &mut [], &mut at_ps)?;
         let value = vec![0; version.len_bytes() as usize];
         let bytes = value.len() + input.len();

@@ -65,6 +65,8 @@ pub struct Reply {
     pub data_bytes: u32,
     /// Size of the host's buffer in bytes: `data_bytes` or more.
     pub room_bytes: u32,
+    /// Longest data in bytes that may stand behind the completion; 0 if none may.
+    pub inline_max_bytes: u16,
 }
 
 impl ExternalWork {

@@ -113,7 +113,9 @@ impl FabricControllers {
     /// Completes a command of an external engine; one of a former controller is released.
     pub fn end_external(&mut self, subsystem: &mut Subsystem, done: Done) {
         match self.context(done.owner, None) {
-            Some(mut context) => context.controller.complete_external(subsystem, &mut context.port, done),
+            Some(FabricContext { controller, mut port, doorbells, .. }) => {
+                controller.complete_external(subsystem, &mut port, doorbells, done);
+            }
             None => subsystem.release_done(&done),
         }
     }

@@ -75,7 +75,7 @@ pub(crate) struct Op {
 /// What a command said of a result behind its completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InlineRoom {
-    /// Bytes of its buffer (CDW10).
+    /// Bytes that its host takes.
     pub buffer_bytes: u32,
     /// Most bytes that may stand there; 0 if it did not ask.
     pub asked_bytes: u16,

@@ -32,9 +32,10 @@ impl Controller {
         let program = subsystem.allowed_program(nsid, self.id, fields.operation)?;
         exec::check(&fields)?;
         let target = (qid, nsid, Access::Read);
-        let request = self.with_namespace(subsystem, port, target, carried, |_, execution| {
+        let mut request = self.with_namespace(subsystem, port, target, carried, |_, execution| {
             receive(execution, command, &fields)
         })?;
+        request.inline_max_bytes = self.inline_max_bytes(command);
         let id = self.id;
         match timed(port, |at_ps| subsystem.exec(id, nsid, program, request, at_ps))? {
             Begun::Pending(external) => Ok(Outcome::External(external)),
@@ -76,12 +77,18 @@ fn parse(request: &[u8], fields: &ExecFields) -> Result<ExecRequest, CommandErro
         KeyError::Empty => EMPTY_KEY,
         KeyError::TooLong(_) => LONG_KEY,
     })?;
-    Ok(ExecRequest { key, input: input.to_vec(), taken_bytes: fields.output_max_bytes })
+    let taken_bytes = fields.output_max_bytes;
+    Ok(ExecRequest { key, input: input.to_vec(), taken_bytes, inline_max_bytes: 0 })
 }
 
-/// Gives the host an output, as far as it takes it.
+/// Gives the host an output, as far as it takes it: behind the completion, or in its buffer.
 fn send(execution: &mut Execution<'_, '_>, output: &Output) -> Result<(), CommandError> {
     let Execution { port, room, .. } = execution;
+    if let Some(result) = room.result.take(output.bytes.len()) {
+        result.extend_from_slice(&output.bytes);
+        room.mapped.len_bytes = 0;
+        return Ok(());
+    }
     room.mapped.len_bytes = output.bytes.len();
     if output.bytes.is_empty() {
         return Ok(());

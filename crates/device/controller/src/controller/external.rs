@@ -5,9 +5,11 @@
 
 use std::collections::HashSet;
 
+use byway_queue::Doorbells;
 use byway_spec::Status;
 
 use super::Controller;
+use super::finish::LateReport;
 use crate::error::CommandError;
 use crate::external::Outstanding;
 use crate::outcome::{Done, ExternalCommand, ExternalWork};
@@ -17,26 +19,41 @@ use crate::subsystem::Subsystem;
 
 impl Controller {
     /// Completes a command that an external engine has finished. If its queue is gone, only its slot is released.
-    pub fn complete_external(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, done: Done) {
+    pub fn complete_external(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        done: Done,
+    ) {
         let Done { work, result, text, at_ps, .. } = done;
         let Some(Outstanding { ticket, at, mut mapped }) = self.external.remove(work) else {
             return subsystem.abandon_external(work);
         };
         let qid = ticket.sqid;
-        let begun_ps = port.meter.cursor_ps();
+        let report = LateReport { begun_ps: port.meter.cursor_ps(), work_ends_ps: at_ps };
         let at = ExternalCommand { reply: subsystem.reply_of(&at), ..at };
         let result = result.map(|answer| self.answer_of(work, answer));
         if result.is_err() {
             self.forget_plan_of(work);
         }
+        self.open_reply(doorbells, &ticket, at.reply);
         let result = result
             .and_then(|answer| self.hand_over(subsystem, port, at, mapped.as_deref_mut()).map(|()| answer));
         let has_data = result.is_ok() && at.reply.room_bytes > 0 && mapped.is_none();
         self.external.reuse(mapped);
         let status = result.as_ref().map_or_else(|error| error.status, |_| Status::SUCCESS);
         subsystem.count_external(work, status);
-        let answer = result.map_err(|error| (self.admin.log_error(&ticket, &error, text), error.dw0));
-        self.complete_late(port, ticket, answer, (begun_ps, at_ps));
+        match result {
+            Ok(words) if self.room.result.len_bytes() > 0 => {
+                self.complete_late_with_result(port, ticket, words, report);
+            }
+            result => {
+                let answer = result.map_err(|error| (self.admin.log_error(&ticket, &error, text), error.dw0));
+                self.complete_late(port, ticket, answer, report);
+            }
+        }
+        self.room.result.close();
         if !self.note_reply(qid, at, has_data) {
             subsystem.release_external(work);
         }
@@ -57,7 +74,7 @@ impl Controller {
         }
     }
 
-    /// Copies what a command read to its host's buffer in mapped memory, if it has one.
+    /// Copies what a command read to its host: behind the completion, or to its buffer in mapped memory, if it has one.
     fn hand_over(
         &mut self,
         subsystem: &mut Subsystem,
@@ -69,6 +86,10 @@ impl Controller {
         mapped.len_bytes = mapped.len_bytes.min(at.reply.data_bytes as usize);
         let data = subsystem.external_memory(at.work);
         let data = data.and_then(|data| data.get(..at.reply.data_bytes as usize)).ok_or(GONE)?;
+        if let Some(result) = self.room.result.take(data.len()) {
+            result.extend_from_slice(data);
+            return Ok(());
+        }
         let mut sink = HostData::Mapped(mapped).sink(&mut self.room.stage)?;
         sink.put(port, data)?;
         sink.finish(port)

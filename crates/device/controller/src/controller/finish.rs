@@ -20,6 +20,25 @@ use crate::ticket::Ticket;
 /// The result of a command.
 pub(super) type Answer = Result<Outcome, CommandError>;
 
+/// The report of a command whose work ends at another modelled time than that of its report. Link and firmware work for the report when it
+/// is made, so that they are free for other commands until the work ends; then the completion arrives as much later.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LateReport {
+    /// When the report was begun.
+    pub begun_ps: u64,
+    /// When the work ends.
+    pub work_ends_ps: u64,
+}
+
+impl LateReport {
+    /// When the completion that was sent last is there.
+    pub fn due_ps(self, port: &Port<'_>) -> u64 {
+        let sent_ps = port.meter.arrived_ps();
+        let due_ps = self.work_ends_ps.saturating_add(sent_ps.saturating_sub(self.begun_ps));
+        sent_ps.max(due_ps)
+    }
+}
+
 impl Controller {
     /// Ends a command. Its completion is written now, at its modelled time, or, where it `changes` data that must be
     /// durable first, when the image is synced.
@@ -87,14 +106,13 @@ impl Controller {
         self.deliver(port, ticket, entry, port.meter.arrived_ps());
     }
 
-    /// Writes a completion of a command whose work ends at modelled time `at_ps`, which may be to come. Since `begun_ps` the link and the
-    /// firmware have worked for it: now, so that they are free for other commands until then, and the completion arrives as much later.
+    /// Writes a completion of a command whose work ended, or will end, at another modelled time than now.
     pub(super) fn complete_late(
         &mut self,
         port: &mut Port<'_>,
         ticket: Ticket,
         answer: Result<[u32; 2], (Status, u32)>,
-        (begun_ps, at_ps): (u64, u64),
+        report: LateReport,
     ) {
         let (status, [dw0, dw1]) = match answer {
             Ok(words) => (Status::SUCCESS, words),
@@ -103,9 +121,7 @@ impl Controller {
         port.meter.work(Work::Completion);
         port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
         let entry = self.queues.entry(&ticket, status, dw0, dw1);
-        let sent_ps = port.meter.arrived_ps();
-        let due_ps = at_ps.saturating_add(sent_ps.saturating_sub(begun_ps));
-        self.deliver(port, ticket, entry, sent_ps.max(due_ps));
+        self.deliver(port, ticket, entry, report.due_ps(port));
     }
 
     /// Posts a completion, or keeps it until `due_ps` where time is modelled.

@@ -210,7 +210,7 @@ impl ExportedNamespace {
         let place = self.reserve(execution, bytes)?;
         self.start(place, Request::Read { run, fua });
         let room_bytes = execution.port.reply_bytes().max(bytes) as u32;
-        let reply = Reply { data_bytes: bytes as u32, room_bytes };
+        let reply = Reply { data_bytes: bytes as u32, room_bytes, inline_max_bytes: 0 };
         Ok(Outcome::External(ExternalCommand { work: self.work(place), reply }))
     }
 

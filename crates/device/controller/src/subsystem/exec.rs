@@ -100,7 +100,7 @@ impl Subsystem {
         request: ExecRequest,
         at_ps: &mut u64,
     ) -> Result<Begun, CommandError> {
-        let taken_bytes = request.taken_bytes;
+        let (taken_bytes, inline_max_bytes) = (request.taken_bytes, request.inline_max_bytes);
         let steps_max = self.options.program_steps_max;
         let inline_steps = self.inline_steps(owner, &program);
         let mut run = ValueRun::begin(self.key_values(nsid)?, program, request, steps_max, *at_ps)?;
@@ -112,7 +112,7 @@ impl Subsystem {
         }
         let over = RunOver::Value { nsid, run: Box::new(run) };
         let pending = self.keep_run(ProgramRun { owner, nsid: programs, over })?;
-        let reply = Reply { data_bytes: taken_bytes, room_bytes: taken_bytes };
+        let reply = Reply { data_bytes: taken_bytes, room_bytes: taken_bytes, inline_max_bytes };
         Ok(Begun::Pending(ExternalCommand { reply, ..pending }))
     }
 

@@ -12,7 +12,7 @@ use byway_spec::vendor::{inline_result_bytes, set_inline_result_max_bytes};
 use proptest::prelude::*;
 
 /// Payload and wire bytes.
-type Bytes = (u64, u64);
+pub(crate) type Bytes = (u64, u64);
 
 fn bytes_of(ledger: &Ledger) -> Bytes {
     (ledger.payload_bytes(), ledger.wire_bytes())
@@ -48,17 +48,17 @@ fn take(io: &mut Io, qid: u16) -> (usize, bool) {
 }
 
 /// A completion queue as its host counts it, written from decision 0095.
-struct Ring {
+pub(crate) struct Ring {
     entries: u32,
     /// The slot of the next completion.
     next: u32,
     /// Entries that hold what the host has not reported as taken.
-    used: u32,
+    pub(crate) used: u32,
 }
 
 /// How the device answers a command.
 #[derive(Debug, PartialEq, Eq)]
-enum Answer {
+pub(crate) enum Answer {
     /// By the data pointer.
     ByPointer,
     /// Behind the completion: entries before the end of the ring, and from its start.
@@ -66,12 +66,12 @@ enum Answer {
 }
 
 impl Ring {
-    fn new(entries: u32) -> Self {
+    pub(crate) fn new(entries: u32) -> Self {
         Self { entries, next: 0, used: 0 }
     }
 
     /// The answer of `len` bytes to one of `outstanding` commands, of which it is the first that completes.
-    fn answer(&mut self, len: usize, max_bytes: usize, outstanding: u32) -> Answer {
+    pub(crate) fn answer(&mut self, len: usize, max_bytes: usize, outstanding: u32) -> Answer {
         let (free, wanted) = (self.entries - 1 - self.used, len.div_ceil(15) as u32);
         let has_room = outstanding + wanted <= free;
         let is_behind = len > 0 && len <= max_bytes.min(LIMIT) && has_room;
@@ -89,7 +89,7 @@ fn write(n: u64) -> u64 {
 }
 
 /// Payload and wire bytes of completion and data of an answer of `len` bytes.
-fn cost_of(answer: &Answer, len: usize) -> Bytes {
+pub(crate) fn cost_of(answer: &Answer, len: usize) -> Bytes {
     match *answer {
         Answer::ByPointer => (16 + len as u64, write(16) + write(len as u64)),
         Answer::Behind(here, rest) => {
@@ -172,7 +172,7 @@ fn list_behind_its_completion_costs_its_entries_at_every_length() {
 }
 
 /// What completions and data cost.
-fn answered(spent: &Ledger) -> Bytes {
+pub(crate) fn answered(spent: &Ledger) -> Bytes {
     let rows = [Class::Completion, Class::DataWrite].map(|class| spent.row(class).cost);
     (rows[0].payload_bytes + rows[1].payload_bytes, rows[0].wire_bytes() + rows[1].wire_bytes())
 }

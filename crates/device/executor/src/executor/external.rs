@@ -78,7 +78,8 @@ impl Core {
         while let Some(done) = self.subsystem.next_done() {
             if done.owner == self.controller.id() {
                 let mut port = executor.port(&self.memory, &mut self.meter);
-                self.controller.complete_external(&mut self.subsystem, &mut port, done);
+                let doorbells = &executor.doorbells;
+                self.controller.complete_external(&mut self.subsystem, &mut port, doorbells, done);
                 completed.in_rings += 1;
             } else {
                 self.fabric.end_external(&mut self.subsystem, done);

@@ -10,7 +10,7 @@ use byway_core::{
     Outcome, Refused, Result,
 };
 use byway_spec::Command as Entry;
-use byway_spec::vendor::{VendorOpcode, inline_result_max_bytes};
+use byway_spec::vendor::{VendorOpcode, has_inline_result, inline_result_max_bytes, result_buffer_bytes};
 use byway_sys::{Deadline, Spin};
 
 use crate::bus::{Bus, POLLS_BEFORE_SLEEP};
@@ -294,28 +294,35 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// Lets the result of Query Results stand behind its completion, as that of typed commands.
+    /// Lets the result of Query Results or Exec stand behind its completion, as that of typed commands.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a command that asks for that, and has no buffer for what the device sends.
     fn ask_inline_of_raw(&mut self, entry: &mut Entry, data: Data<'_>) -> Result<()> {
-        let is_results = entry.opcode() == VendorOpcode::QUERY_RESULTS.0;
-        if is_results && inline_result_max_bytes(entry) == 0 {
+        let is_untyped =
+            matches!(VendorOpcode(entry.opcode()), VendorOpcode::QUERY_RESULTS | VendorOpcode::KV_EXEC);
+        let asks = inline_result_max_bytes(entry) > 0 || is_untyped && self.asks_inline();
+        // Without the extension the field means nothing.
+        if !asks || self.limits().inline_read_max_bytes == 0 || !self.may_have_inline_result(entry)? {
+            return Ok(());
+        }
+        if inline_result_max_bytes(entry) == 0 {
             self.ask_inline(entry);
         }
-        // Without the extension the field means nothing, and of blocks it is a part of an address.
-        if self.limits().inline_read_max_bytes == 0 || inline_result_max_bytes(entry) == 0 {
-            return Ok(());
-        }
-        if !is_results && self.layout(entry.nsid)? != Layout::Keys {
-            return Ok(());
-        }
         let takes = matches!(data, Data::In(_) | Data::Both { .. });
-        if takes && data.len() >= entry.cdw10 as usize {
+        let taken_bytes = if takes { data.len() } else { 0 };
+        if taken_bytes >= result_buffer_bytes(entry) as usize {
             return Ok(());
         }
         let said = "a result behind its completion takes a buffer of as many bytes as the command says";
         Err(Error::host(ErrorKind::InvalidArgument, said))
+    }
+
+    /// Whether the result of a raw command can stand behind its completion: in namespaces without keys most such opcodes are those of other
+    /// commands, and the field is a part of an address.
+    fn may_have_inline_result(&mut self, entry: &Entry) -> Result<bool> {
+        let is_results = entry.opcode() == VendorOpcode::QUERY_RESULTS.0;
+        Ok(is_results || has_inline_result(entry.opcode()) && self.layout(entry.nsid)? == Layout::Keys)
     }
 
     /// Memory of the device's pool for a copy of a command's data.

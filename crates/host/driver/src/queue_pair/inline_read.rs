@@ -5,8 +5,8 @@
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_spec::vendor::{
-    INLINE_RESULT, inline_result_bytes, inline_result_max_bytes, result_bytes, result_entries,
-    set_inline_result_max_bytes,
+    INLINE_RESULT, inline_result_bytes, inline_result_max_bytes, result_buffer_bytes, result_bytes,
+    result_entries, set_inline_result_max_bytes,
 };
 use byway_spec::{Command as Entry, Completion};
 
@@ -15,10 +15,16 @@ use crate::queue_pair::Queue;
 use crate::table::{InlineRoom, OpIndex};
 
 impl<B: Bus> Queue<B> {
-    /// Lets the result of a Retrieve, a List or a Query Results stand behind its completion, if the queue is set so.
+    /// Whether the queue is set so that results may stand behind their completions.
+    #[inline]
+    pub(crate) fn asks_inline(&self) -> bool {
+        self.inline_read_max_bytes > 0
+    }
+
+    /// Lets the result of a Retrieve, a List, a Query Results or an Exec stand behind its completion, if the queue is set so.
     #[inline]
     pub(crate) fn ask_inline(&self, entry: &mut Entry) {
-        if self.inline_read_max_bytes > 0 {
+        if self.asks_inline() {
             set_inline_result_max_bytes(entry, self.inline_read_max_bytes);
         }
     }
@@ -29,7 +35,7 @@ impl<B: Bus> Queue<B> {
         let asked_bytes = inline_result_max_bytes(entry);
         if asked_bytes > 0 && self.limits().inline_read_max_bytes > 0 {
             self.table.op(op).inline_room =
-                InlineRoom { buffer_bytes: entry.cdw10, asked_bytes: asked_bytes as u16 };
+                InlineRoom { buffer_bytes: result_buffer_bytes(entry), asked_bytes: asked_bytes as u16 };
         }
     }
 

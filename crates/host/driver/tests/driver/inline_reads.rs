@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::scripted::{Behind, Reply, Script, ScriptedBus, bytes, device, key, queue_of};
+use crate::scripted::{Behind, Reply, Script, ScriptedBus, blocks, bytes, device, key, queue_of};
 use byway_core::{
     BackendQueue, Buffer, Command, ErrorKind, KvCommand, Nsid, QueueOptions, RawCommand, RawData,
 };
 use byway_driver::Queue;
 use byway_spec::Command as Entry;
-use byway_spec::vendor::{INLINE_RESULT, Methods, VendorOpcode, inline_result_max_bytes, result_entries};
+use byway_spec::vendor::{
+    ExecFields, INLINE_RESULT, Methods, VendorOpcode, inline_result_max_bytes, result_entries,
+};
 
 fn script() -> Script {
     Script { methods: Methods::from_bits(0xff).with_inline_read(true), ..Script::default() }
@@ -141,6 +143,38 @@ fn results_of_queries_come_the_same_way_with_their_own_dword_1() {
     assert_eq!((outcome.answer.dw0, outcome.answer.dw1), (50, 1 << 31 | 77));
     assert_eq!(outcome.buffer.unwrap().as_slice()[..50], bytes(50));
     assert_eq!(bus.state().fetched[0].entry.cdw11, 225 << 16 | 3);
+}
+
+/// An Exec that takes 40 bytes of output, with a request of 5 bytes in a buffer of so many.
+fn exec(nsid: Nsid, buffer_bytes: usize) -> Command {
+    let mut entry = Entry::new(VendorOpcode::KV_EXEC.0, 0, nsid.get());
+    ExecFields { request_bytes: 5, output_max_bytes: 40, operation: 3 }.write_to(&mut entry);
+    let buffer = Buffer::zeroed(buffer_bytes).unwrap();
+    RawCommand { entry, data: RawData::Both { buffer, sent_bytes: 5 } }.into()
+}
+
+#[test]
+fn output_of_exec_comes_the_same_way_as_far_as_its_host_takes_it() {
+    let (bus, mut queue) = queue();
+    let behind = Behind::Result(bytes(40));
+    let cut = Reply { dw0: 1000, dw1: INLINE_RESULT, behind, ..Reply::default() };
+    bus.state().replies.extend([inline(&bytes(25)), cut]);
+    for (len, whole) in [(25, 25), (40, 1000)] {
+        let outcome = queue.execute(exec(Nsid::FIRST, 64)).unwrap();
+        assert_eq!((outcome.answer.dw0, outcome.answer.dw1), (whole, 0));
+        assert_eq!(outcome.buffer.unwrap().as_slice()[..len], bytes(len));
+    }
+    assert_eq!(bus.state().fetched[0].entry.cdw11, 225 << 16);
+    let refused = queue.execute(exec(Nsid::FIRST, 39)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    assert_eq!(bus.state().fetched.len(), 2, "an output longer than its buffer is not asked for");
+}
+
+#[test]
+fn exec_of_a_namespace_without_keys_asks_for_nothing() {
+    let (bus, mut queue) = queue();
+    queue.execute(exec(blocks(), 64)).unwrap();
+    assert_eq!(bus.state().fetched[0].entry.cdw11, 0);
 }
 
 #[test]

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | opcode | 83h: its two low bits say that data goes both ways |
 //! | CDW10 | bytes of the request, which the device reads from the buffer |
+//! | CDW11 | bits 31:16: most bytes of the output that may stand behind the completion ([inline reads](super::INLINE_RESULT)); the rest is reserved |
 //! | CDW12 | most bytes of the output, which the device writes to the buffer |
 //! | CDW13 | the operation: which program |
 //! | data pointer | one buffer of the larger of both lengths: the request at first, then the output |
 //! | DW0 of the completion | length of the output in bytes, also where that is more than CDW12 |
+//! | DW1 of the completion | bit 30: the output stands behind the completion |
 //!
 //! A request is the key's length (two bytes, least significant first), the key, and the input of the program.
 //!

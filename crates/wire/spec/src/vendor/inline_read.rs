@@ -2,9 +2,9 @@
 //!
 //! | field | where | who writes it |
 //! |---|---|---|
-//! | most bytes that the host takes so, 0 for none | CDW11 bits 31:16 of Retrieve, List and Query Results | host |
+//! | most bytes that the host takes so, 0 for none | CDW11 bits 31:16 of Retrieve, List, Query Results and Exec | host |
 //! | the result stands behind this completion | DW1 bit 30 ([`INLINE_RESULT`]) | device |
-//! | bytes of it | the smaller of DW0 and CDW10: value length, list length, bytes given | device |
+//! | bytes of it | the smaller of DW0 (value length, list length, bytes given, output length) and of what the host takes: CDW12 of Exec, CDW10 of the others ([`result_buffer_bytes`]) | device |
 //! | the result, [`RESULT_ENTRY_BYTES`] an entry | the [`result_entries`] entries behind the completion, around the ring's end | device |
 //!
 //! Byte 14 of each entry holds the phase tag of its slot in bit 0 and zeroes, as a completion in that slot would: so a host that
@@ -19,7 +19,8 @@
 //! head, and results fill entries that a host would otherwise count as free.
 //!
 //! A device that has no room behind the completion, or a result longer than the host takes so, moves it by the data pointer and leaves
-//! DW1 bit 30 clear. So a command always names a buffer of CDW10 bytes.
+//! DW1 bit 30 clear. So a command always names a buffer for all that its host takes. Exec has its request there too, which the device
+//! reads in any case.
 
 use bitfield_struct::bitfield;
 
@@ -57,16 +58,25 @@ pub const fn result_entries(bytes: usize) -> usize {
 /// Whether an opcode may be that of a command whose result can stand behind its completion. In namespaces of blocks 02h is another.
 #[inline]
 pub const fn has_inline_result(opcode: u8) -> bool {
-    opcode == KvOpcode::RETRIEVE.0 || opcode == KvOpcode::LIST.0 || opcode == VendorOpcode::QUERY_RESULTS.0
+    opcode == KvOpcode::RETRIEVE.0
+        || opcode == KvOpcode::LIST.0
+        || opcode == VendorOpcode::QUERY_RESULTS.0
+        || opcode == VendorOpcode::KV_EXEC.0
 }
 
-/// Most bytes of its result that a command lets stand behind its completion, if it is Retrieve, List or Query Results.
+/// Most bytes of its result that a command lets stand behind its completion, if it is Retrieve, List, Query Results or Exec.
 #[inline]
 pub const fn inline_result_max_bytes(command: &Command) -> usize {
     if has_inline_result(command.opcode()) { (command.cdw11 >> 16) as usize } else { 0 }
 }
 
-/// Lets a result of at most so many bytes stand behind the completion of a Retrieve, a List or a Query Results.
+/// Bytes of its result that the host of such a command takes.
+#[inline]
+pub const fn result_buffer_bytes(command: &Command) -> u32 {
+    if command.opcode() == VendorOpcode::KV_EXEC.0 { command.cdw12 } else { command.cdw10 }
+}
+
+/// Lets a result of at most so many bytes stand behind the completion of a Retrieve, a List, a Query Results or an Exec.
 #[inline]
 pub const fn set_inline_result_max_bytes(command: &mut Command, max_bytes: u16) {
     command.cdw11 = command.cdw11 & 0xffff | (max_bytes as u32) << 16;
@@ -99,7 +109,7 @@ pub fn result_bytes(entry: &[u8; COMPLETION_BYTES]) -> Option<[u8; RESULT_ENTRY_
     Some(bytes)
 }
 
-/// Bytes of the result behind a completion of a command with a buffer of `buffer_bytes`; `None` if none stands there.
+/// Bytes of the result behind a completion of a command that takes [`buffer_bytes`](result_buffer_bytes); `None` if none stands there.
 #[inline]
 pub fn inline_result_bytes(completion: &Completion, buffer_bytes: u32) -> Option<usize> {
     let stands_there = completion.dw1 & INLINE_RESULT != 0 && completion.status() == Status::SUCCESS;
@@ -140,11 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn only_retrieve_list_and_query_results_ask() {
+    fn only_retrieve_list_query_results_and_exec_ask() {
         let mut command = Command::new(KvOpcode::RETRIEVE.0, 0, 1);
-        command.cdw11 = 16;
+        (command.cdw10, command.cdw11, command.cdw12) = (40, 16, 50);
         set_inline_result_max_bytes(&mut command, 225);
-        assert_eq!((command.cdw11, inline_result_max_bytes(&command)), (225 << 16 | 16, 225));
+        for (opcode, buffer_bytes) in [(0x02, 40), (0x06, 40), (0xb6, 40), (0x83, 50)] {
+            command.cdw0.set_opcode(opcode);
+            assert_eq!((command.cdw11, inline_result_max_bytes(&command)), (225 << 16 | 16, 225));
+            assert_eq!(result_buffer_bytes(&command), buffer_bytes, "{opcode:#x}");
+        }
         command.cdw0.set_opcode(KvOpcode::STORE.0);
         assert_eq!(inline_result_max_bytes(&command), 0);
     }

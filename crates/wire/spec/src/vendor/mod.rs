@@ -21,7 +21,8 @@ use crate::base::feature::FeatureId;
 pub use exec::{EXEC_KEY_LEN_BYTES, ExecFields, exec_request_head, read_exec_request};
 pub use inline_read::{
     INLINE_RESULT, RESULT_ENTRY_BYTES, ResultsCdw11, has_inline_result, inline_result_bytes,
-    inline_result_max_bytes, result_bytes, result_entries, result_entry, set_inline_result_max_bytes,
+    inline_result_max_bytes, result_buffer_bytes, result_bytes, result_entries, result_entry,
+    set_inline_result_max_bytes,
 };
 pub use log::{
     Counter, ErrorText, LOG_ERROR_TEXTS, LOG_LEDGER, LOG_STALLS, LedgerLog, LedgerRow, StallLog, StallRow,

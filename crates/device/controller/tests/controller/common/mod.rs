@@ -305,9 +305,9 @@ impl TestHost {
 
     /// Completes what other engines have done, and lets the device run.
     pub fn advance(&mut self) -> Next {
-        let (controller, subsystem, mut port, _) = self.device();
+        let (controller, subsystem, mut port, doorbells) = self.device();
         while let Some(done) = subsystem.next_done() {
-            controller.complete_external(subsystem, &mut port, done);
+            controller.complete_external(subsystem, &mut port, doorbells, done);
         }
         self.run()
     }

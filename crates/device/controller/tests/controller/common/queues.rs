@@ -3,7 +3,9 @@
 use byway_dma::BusAddr;
 use byway_queue::DoorbellIndex;
 use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
-use byway_spec::vendor::{inline_result_bytes, inline_result_max_bytes, result_bytes, result_entries};
+use byway_spec::vendor::{
+    inline_result_bytes, inline_result_max_bytes, result_buffer_bytes, result_bytes, result_entries,
+};
 use byway_spec::{Command, Completion, Status};
 
 use super::{MEMORY_AT, TestHost};
@@ -115,7 +117,7 @@ impl TestHost {
         let entry = self.reap(cqid).expect("no completion");
         assert_eq!((entry.sqid, entry.cid), (qid, cid));
         if inline_result_max_bytes(&command) > 0
-            && let Some(bytes) = inline_result_bytes(&entry, command.cdw10)
+            && let Some(bytes) = inline_result_bytes(&entry, result_buffer_bytes(&command))
         {
             self.peek_result(cqid, bytes);
             self.ring_head(cqid);

@@ -83,7 +83,7 @@ impl Fabric {
         let mut port = port(&self.nowhere, &mut self.meter, None);
         while let Some(done) = self.subsystem.next_done() {
             assert_eq!(done.owner, ControllerId(1));
-            self.controller.complete_external(&mut self.subsystem, &mut port, done);
+            self.controller.complete_external(&mut self.subsystem, &mut port, &self.doorbells, done);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Exec: programs over values of keys, which ones may run, and what ends them.
 
+mod inline_reads;
 mod lasting;
 mod refusals;
 mod timing;

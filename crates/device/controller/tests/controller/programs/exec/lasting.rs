@@ -21,7 +21,7 @@ impl ProgramRunner for Steps {
 }
 
 /// What is copied at once. Four slices take the time of one hold.
-const SLICE_BYTES: usize = 64 << 10;
+pub(super) const SLICE_BYTES: usize = 64 << 10;
 
 /// A device with a thread for programs, and a second queue.
 pub(super) fn running(program: &[[u8; 8]]) -> TestHost {
@@ -45,7 +45,7 @@ pub(super) fn begin(host: &mut TestHost, key: &[u8], output_max_bytes: u32) -> (
 }
 
 /// Advances programs for one hold of the run lock, and completes those that end.
-fn step(host: &mut TestHost) -> ProgramsProgress {
+pub(super) fn step(host: &mut TestHost) -> ProgramsProgress {
     let progress = host.subsystem.advance_programs();
     host.advance();
     progress
@@ -66,7 +66,7 @@ fn finish(host: &mut TestHost) -> (Completion, usize) {
     (host.reap(1).expect("the command of the program"), holds)
 }
 
-fn pattern(len: usize, seed: usize) -> Vec<u8> {
+pub(super) fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|n| (n * 7 + seed + n / 251) as u8).collect()
 }
 

@@ -3,8 +3,11 @@
 
 mod common;
 
+use byway::spec::programs::ProgramType;
 use byway_link::Method;
+use common::server::Server;
 use common::{Image, await_work, byway, json_lines, refused, said};
+use sha2::{Digest, Sha256};
 
 const RECORDS: &str = "0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;\n\
                        00E9;LATIN SMALL LETTER E WITH ACUTE;Ll;0;L;0065 0301;;;;N;LATIN SMALL LETTER E ACUTE;;00C9;;00C9\n\
@@ -313,5 +316,94 @@ fn imports_that_store_nothing_say_so_in_the_same_words() {
     ] {
         let error = refused(2, args);
         assert!(error.contains(", of which nothing is stored: line 1: "), "{error}");
+    }
+}
+
+/// CRC-32C of "123456789", of the catalogue of parametrised CRC algorithms.
+const CRC: [u8; 8] = [0x83, 0x92, 0x06, 0xe3, 0, 0, 0, 0];
+
+#[test]
+fn program_of_the_device_runs_over_a_value_and_its_output_is_printed() {
+    let image = Image::new(&[]);
+    let uri = image.uri("exec=1:crc32c");
+    said(&["kv", "put", &uri, "key", "123456789"]);
+    let printed = |more: &[&str]| {
+        let args = [&["kv", "exec", &uri, "key"], more].concat();
+        byway().args(args).assert().success().get_output().clone()
+    };
+    for program in ["crc32c", "3", "0x3"] {
+        assert_eq!(printed(&[program]).stdout, CRC, "{program}");
+    }
+    let cut = printed(&["crc32c", "--output-bytes", "2"]);
+    assert_eq!(cut.stdout, CRC[..2]);
+    assert_eq!(cut.stderr, b"byway: the output has 8 bytes, of which 2 were taken\n");
+    let line = "{\"key\":\"key\",\"operation\":3,\"output_bytes\":8,\"output_hex\":\"839206e300000000\"}\n";
+    assert_eq!(said(&["kv", "exec", &uri, "key", "crc32c", "--json"]), line);
+    assert_eq!(
+        said(&["kv", "exec", &uri, "--hex", "6b6579", "crc32c", "--json"]),
+        line.replace("\"key\":\"key\"", "\"key_hex\":\"6b6579\"")
+    );
+    let file = image.dir.path().join("crc");
+    let into = ["kv", "exec", &uri, "key", "crc32c", "--output", file.to_str().unwrap()];
+    assert_eq!(said(&into), "");
+    assert_eq!(std::fs::read(&file).unwrap(), CRC);
+    assert!(refused(2, &into).contains("exists already"));
+}
+
+/// `output[0] = value[1]; output[1] = input[0]; return 2`.
+const MIX: [u8; 72] = [
+    0x79, 0x16, 0, 0, 0, 0, 0, 0, 0x71, 0x67, 1, 0, 0, 0, 0, 0, 0x79, 0x18, 32, 0, 0, 0, 0, 0, 0x73, 0x78, 0,
+    0, 0, 0, 0, 0, 0x79, 0x16, 16, 0, 0, 0, 0, 0, 0x71, 0x67, 0, 0, 0, 0, 0, 0, 0x73, 0x78, 1, 0, 0, 0, 0, 0,
+    0xb7, 0, 0, 0, 2, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0,
+];
+
+#[test]
+fn loaded_program_runs_over_a_value_by_its_number_with_an_input() {
+    let image = Image::new(&[]);
+    let socket = image.dir.path().join("socket").display().to_string();
+    let digest: String = Sha256::digest(MIX).iter().map(|byte| format!("{byte:02x}")).collect();
+    let served = format!("{}?exec=1:{digest}", image.path().display());
+    let _server = Server::start(&[&served, "--vfio-user", &socket]);
+    let uri = format!("vfio-user:{socket}?inline-read=on");
+    {
+        let device = byway::open(&uri).unwrap();
+        let mut programs = device.programs(device.create_programs().unwrap()).unwrap();
+        programs.load(5, ProgramType::EBPF, Some(77), &MIX).unwrap();
+        programs.activate(5).unwrap();
+    }
+    said(&["kv", "put", &uri, "key", "value"]);
+    assert_eq!(said(&["kv", "exec", &uri, "key", "77", "--input-hex", "2121"]), "a!");
+    let input = image.file("input", b"?");
+    assert_eq!(said(&["kv", "exec", &uri, "key", "77", "--input", &input]), "a?");
+    let by_stdin =
+        byway().args(["kv", "exec", &uri, "key", "0x4d", "--input", "-"]).write_stdin("+").assert();
+    by_stdin.success().stdout("a+");
+    let json = &json_lines(&said(&["kv", "exec", &uri, "key", "77", "--input", &input, "--json"]))[0];
+    assert_eq!((&json["operation"], &json["output"]), (&77.into(), &"a?".into()));
+    let error = refused(2, &["kv", "exec", &uri, "key", &digest]);
+    assert!(error.contains("the number that it was loaded with"), "{error}");
+    let error = refused(2, &["kv", "exec", &uri, "key", "crc32c"]);
+    assert!(error.contains("not in the namespace's list of allowed programs"), "{error}");
+    let error = refused(2, &["kv", "exec", &uri, "key", "78"]);
+    assert!(error.contains("no activated program has the operation"), "{error}");
+}
+
+#[test]
+fn exec_that_cannot_be_done_says_why() {
+    let image = Image::new(&[]);
+    let (uri, allowing) = (image.uri(""), image.uri("exec=1:crc32c"));
+    said(&["kv", "put", &uri, "key", "value"]);
+    assert!(refused(1, &["kv", "exec", &allowing, "other", "crc32c"]).contains("there is no key \"other\""));
+    for (args, words) in [
+        ([&uri, "key", "crc32c"].as_slice(), ["exec=", "run program 3"].as_slice()),
+        (&[&allowing, "key", "crc32c", "--input-hex", "01"], &["a parameter or range"]),
+        (&[&allowing, "key", "crc16"], &["crc16", "decompress"]),
+        (&[&allowing, "key", "crc32c", "--input-hex", "1"], &["hexadecimal"]),
+        (&[&allowing, "key", "crc32c", "--input", "/nonexistent"], &["/nonexistent"]),
+        (&[&allowing, "key", "crc32c", "--output-bytes", "2M"], &["more bytes of output"]),
+        (&[&allowing, "key", "crc32c", "--output-bytes", "17M"], &["at most 16M"]),
+    ] {
+        let error = refused(2, &[&["kv", "exec"], args].concat());
+        words.iter().for_each(|word| assert!(error.contains(word), "{args:?} said: {error}"));
     }
 }

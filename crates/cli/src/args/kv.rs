@@ -6,7 +6,7 @@ use byway_console::number;
 use byway_console::size;
 use clap::{Args, Subcommand};
 
-use super::{Device, Export, Import, Shell};
+use super::{Device, Exec, Export, Import, Shell};
 use crate::data;
 
 /// `byway kv`.
@@ -213,6 +213,8 @@ last counts. A device without atomic Store Many refuses, and changes nothing.")]
         #[arg(long)]
         json: bool,
     },
+    /// Have the device run a program over the value of a key, and write its output to standard output.
+    Exec(Box<Exec>),
     /// Make what is stored durable: wait until the device has written back what its cache holds.
     #[command(after_help = "\
 Example:

@@ -12,7 +12,7 @@ use byway_console::terminal::{Interrupt, print_if_json, print_json};
 use serde::Serialize;
 
 use super::kv_device::{Shown, checked_key, flush, key_of, no_key, open, open_to_read};
-use super::{kv_export, kv_import, kv_ranges, kv_records, shell};
+use super::{kv_exec, kv_export, kv_import, kv_ranges, kv_records, shell};
 use crate::args::{self, KvCommand};
 
 /// Does one of the commands.
@@ -48,6 +48,7 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
         KvCommand::Batch { device, file, hex, json } => {
             kv_ranges::batch(device, file, (*hex, *json), out, interrupt)
         }
+        KvCommand::Exec(exec) => kv_exec::run(exec, out, interrupt),
         KvCommand::Flush { device } => flush(&mut open(device)?),
         KvCommand::Import(import) if import.compare => kv_records::compare(import, out, interrupt),
         KvCommand::Import(import) if import.cost => kv_records::store(import, out, interrupt),
@@ -57,7 +58,11 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
     }
 }
 
-fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
+/// The bytes of a key of the command line.
+///
+/// # Errors
+/// Bytes that are none.
+pub(super) fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
     let bytes = key_of(&key.key, key.hex)?;
     checked_key(&bytes)?;
     Ok(bytes)
@@ -114,7 +119,7 @@ fn get(
 }
 
 /// Writes the bytes of a value and no more, but for the end of a line where a person reads them.
-fn show(value: &[u8], out: &mut impl Write) -> Result<()> {
+pub(super) fn show(value: &[u8], out: &mut impl Write) -> Result<()> {
     out.write_all(value)?;
     if io::stdout().is_terminal() && !value.ends_with(b"\n") {
         writeln!(out)?;

@@ -21,6 +21,7 @@ pub mod inside;
 pub mod key;
 pub mod kv;
 mod kv_device;
+mod kv_exec;
 mod kv_export;
 mod kv_import;
 mod kv_ranges;

@@ -120,6 +120,9 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, QueryError>) -> 
 /// Rows of a part that a thread scans on its own.
 const PART_ROWS: usize = 1 << 19;
 
+/// Row groups for each thread that are enough to keep all threads at work nearly to the end.
+const GROUPS_A_THREAD: usize = 3;
+
 /// A plan on its object.
 struct Scan<'a> {
     table: &'a Table,
@@ -134,6 +137,14 @@ impl Scan<'_> {
 
     fn parts(&self) -> Result<Vec<Part>, QueryError> {
         self.table.parts(if self.is_alone() { usize::MAX } else { PART_ROWS })
+    }
+
+    /// Parts whose rows nothing holds: whole row groups, if there are enough of them for all threads. A part that begins inside of a row
+    /// group costs the pages before it, and reads the dictionaries again.
+    fn parts_not_held(&self) -> Result<Vec<Part>, QueryError> {
+        let groups = self.table.parts(usize::MAX)?;
+        let enough = self.watch.limits.threads.get().saturating_mul(GROUPS_A_THREAD);
+        if groups.len() >= enough { Ok(groups) } else { self.parts() }
     }
 
     /// Gives the rows of all parts to `rows`.
@@ -166,7 +177,8 @@ impl Scan<'_> {
 
     /// The groups of all parts.
     fn groups(&self, grouping: &Arc<Grouping>) -> Result<Groups, QueryError> {
-        let parts = self.parts()?;
+        let is_ordered = grouping.calls.iter().any(AggregateCall::depends_on_order);
+        let parts = if is_ordered { self.parts()? } else { self.parts_not_held()? };
         let mut groups = Groups::new(Arc::clone(grouping))?;
         if self.is_alone() || parts.len() < 2 {
             for part in parts {
@@ -174,7 +186,7 @@ impl Scan<'_> {
             }
             return Ok(groups);
         }
-        if grouping.calls.iter().any(AggregateCall::depends_on_order) {
+        if is_ordered {
             self.batches(&parts, |batch| self.add_to(&mut groups, &batch))?;
             return Ok(groups);
         }

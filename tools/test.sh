@@ -49,6 +49,13 @@ build_ahead() {
     renice -n 19 -p "$BASHPID"
     fuzz_build
     wait_for_python && python_install
+    loom_tests --no-run
+}
+
+# Models of what threads share, in every interleaving.
+loom_tests() {
+    env RUSTFLAGS="--cfg loom" cargo test -p byway-queue -p byway-tdm-engine -p byway-executor --release --lib --no-fail-fast \
+        --target-dir target/loom "$@"
 }
 
 # Python's tools come by what is fetched ahead.
@@ -227,7 +234,7 @@ building=$!
 cargo_tests tests cargo test --workspace --no-fail-fast
 # Without features: another build of the public crate than that of the workspace.
 cargo_tests features cargo test -p byway-features --features alone --test left_out
-cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue -p byway-tdm-engine -p byway-executor --release --lib --no-fail-fast --target-dir target/loom
+cargo_tests loom loom_tests
 fuzz
 wait "$fetching" "$building"
 ahead vm guests_ahead

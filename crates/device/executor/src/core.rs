@@ -37,7 +37,9 @@ impl Acquire for Core {
     }
 }
 
-impl Readable for Core {
+// SAFETY: `part` returns a reference to the field `subsystem` of this value, and reaches no other field.
+#[expect(unsafe_code, reason = "`part` reaches nothing but the part")]
+unsafe impl Readable for Core {
     type Part = Subsystem;
 
     #[inline]

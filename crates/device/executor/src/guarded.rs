@@ -1,7 +1,7 @@
 //! A value guarded by the run lock: one thread at a time changes it, or several read it.
 //!
-//! This is the only file of the crate with `unsafe`. Tests under `cfg(loom)` check in every interleaving that no thread reaches the value while
-//! another one changes it.
+//! This is the only file of the crate with unsafe code; beside it `core.rs` promises what [`Readable`] wants. Tests under `cfg(loom)`
+//! (`guarded/model.rs`) check in every interleaving that no thread reaches the value while another one changes it.
 
 use byway_queue::{Reading, RunLock};
 use byway_sys::time::monotonic_ns;
@@ -57,7 +57,12 @@ pub(crate) trait Acquire {
 }
 
 /// A value of which a part can be read by several threads.
-pub(crate) trait Readable {
+///
+/// # Safety
+/// [`part`](Self::part) reaches nothing of the value but that part: several threads call it at the same time, and what else the value has need
+/// not be `Sync`.
+#[expect(unsafe_code, reason = "`Guarded` is shared between threads though the value need not be `Sync`")]
+pub(crate) unsafe trait Readable {
     /// That part.
     type Part: Sync;
 
@@ -78,7 +83,7 @@ pub(crate) struct Guarded<T> {
 
 // SAFETY: `value` is reached exclusively only between an acquired run lock and `RunLock::release`.
 // The lock admits one thread at a time, and acquiring sees what the last release published, so `T: Send` is enough.
-// Shared references come from `read` alone, which gives a part that is `Sync`.
+// Shared references come from `read` alone, which reaches a part that is `Sync`, and nothing else (`Readable`).
 #[expect(unsafe_code, reason = "a cell shared between threads, guarded by a model-checked lock")]
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
@@ -261,7 +266,7 @@ impl<T: Readable> Guarded<T> {
     fn read_by<R>(&self, reading: Reading<'_>, work: impl FnOnce(&T::Part) -> R) -> R {
         let result = self.value.with(|value| {
             // SAFETY: the lock was free after the reader's mark was set, and a thread that acquires it waits until `reading` is
-            // dropped. So no exclusive reference exists meanwhile. Of the value, only the part is reached, which is `Sync`.
+            // dropped. So no exclusive reference exists meanwhile. Of the value, only the part is reached (`Readable`), which is `Sync`.
             #[expect(unsafe_code, reason = "shared by the marks of the run lock's readers")]
             work(unsafe { &*value }.part())
         });
@@ -318,114 +323,4 @@ mod tests {
 }
 
 #[cfg(all(test, loom))]
-mod model {
-    use loom::model::Builder;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    use super::*;
-
-    /// Two words that are equal whenever the lock is free.
-    type Words = [u32; 2];
-
-    impl Acquire for Words {}
-
-    impl Readable for Words {
-        type Part = Self;
-
-        fn part(&self) -> &Self {
-            self
-        }
-    }
-
-    fn increment(words: &mut Words) {
-        words.iter_mut().for_each(|word| *word += 1);
-    }
-
-    /// Runs both by a thread each, in all interleavings with three preemptions at most. They return how often they incremented the words.
-    fn check(works: [fn(&Guarded<Words>) -> u32; 2]) {
-        let mut model = Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(move || {
-            let guarded = Arc::new(Guarded::with_readers([0; 2], 1));
-            guarded.run(|_| guarded.add_reader(0), |_| ()).expect("a lock that is free");
-            let thread = {
-                let guarded = guarded.clone();
-                thread::spawn(move || works[0](&guarded))
-            };
-            let increments = works[1](&guarded) + thread.join().expect("a thread that ends");
-            assert_eq!(guarded.run(|words| *words, |_| ()), Some([increments; 2]));
-            assert!(!guarded.is_wanted());
-        });
-    }
-
-    fn run(guarded: &Guarded<Words>) -> u32 {
-        (0..2).for_each(|_| assert!(guarded.run(increment, |_| ()).is_some()));
-        2
-    }
-
-    fn try_run(guarded: &Guarded<Words>) -> u32 {
-        let runs = (0..2).filter(|_| guarded.try_run_as_it_is(increment, |_| ()).is_some());
-        runs.count() as u32
-    }
-
-    fn run_or_set_pending(guarded: &Guarded<Words>) -> u32 {
-        let mut runs = 0;
-        guarded.run_or_set_pending(
-            || (),
-            |words, _| {
-                increment(words);
-                runs += 1;
-            },
-        );
-        runs
-    }
-
-    fn read(guarded: &Guarded<Words>) -> u32 {
-        // Not where the lock is held: loom may give a thread that waits the old value for ever.
-        if let Some(reading) = guarded.run_lock.read(0) {
-            let are_equal = guarded.read_by(reading, |[first, second]| first == second);
-            assert!(are_equal, "a reader sees half of a change");
-        }
-        0
-    }
-
-    #[test]
-    fn value_is_changed_by_one_thread_at_a_time() {
-        check([run, run]);
-        check([run, try_run]);
-        check([run, run_or_set_pending]);
-        check([try_run, run_or_set_pending]);
-    }
-
-    #[test]
-    fn value_is_read_beside_no_thread_that_changes_it() {
-        check([read, run]);
-        check([read, try_run]);
-        check([read, run_or_set_pending]);
-    }
-
-    #[test]
-    fn what_was_published_is_taken_by_whichever_thread_holds_the_lock() {
-        let mut model = Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
-            let guarded = Arc::new(Guarded::new([0; 2]));
-            let published = Arc::new(AtomicU32::new(0));
-            let work = |guarded: &Guarded<Words>, published: &AtomicU32| {
-                let publish = || _ = published.fetch_add(1, Relaxed);
-                let take = |words: &mut Words, is_first: bool| {
-                    words[0] += u32::from(is_first) + published.swap(0, Relaxed);
-                };
-                guarded.run_or_set_pending(publish, take);
-            };
-            let threads = [(), ()].map(|()| {
-                let (guarded, published) = (guarded.clone(), published.clone());
-                thread::spawn(move || work(&guarded, &published))
-            });
-            work(&guarded, &published);
-            threads.into_iter().for_each(|thread| thread.join().expect("a thread that ends"));
-            assert_eq!(guarded.run(|words| words[0], |_| ()), Some(3), "each thread's work is done once");
-        });
-    }
-}
+mod model;

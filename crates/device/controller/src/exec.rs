@@ -1,4 +1,4 @@
-//! Exec: a program over the value of a key, copied slice by slice and then run in time slices.
+//! Exec: a program over the value of a key, copied chunk by chunk and then run in time slices.
 
 use std::mem;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use byway_spec::Status;
 use byway_spec::vendor::ExecFields;
 
 use crate::error::CommandError;
-use crate::limits::{EXEC_BYTES_PER_STEP, EXEC_COPIES_MAX, EXEC_MAX_BYTES, EXEC_SLICE_BYTES};
+use crate::limits::{EXEC_BYTES_PER_STEP, EXEC_CHUNK_BYTES, EXEC_COPIES_MAX, EXEC_MAX_BYTES};
 use crate::namespace::{KvNamespace, stopped};
 use crate::query::ValueVersion;
 
@@ -114,21 +114,21 @@ impl ValueRun {
         self.bytes + EXEC_MAX_BYTES
     }
 
-    /// What copying the next slice of the value takes, in steps of a program; `None` once the value is copied.
-    pub fn slice_steps(&self) -> Option<u64> {
+    /// What copying the next chunk of the value takes, in steps of a program; `None` once the value is copied.
+    pub fn chunk_steps(&self) -> Option<u64> {
         let State::Copying(copying) = &self.state else { return None };
-        let bytes = copying.slice_end() - copying.copied_bytes;
+        let bytes = copying.chunk_end() - copying.copied_bytes;
         Some((bytes / EXEC_BYTES_PER_STEP) as u64)
     }
 
-    /// Copies the next slice of the value, if it is not copied yet. Begins again where it was moved or overwritten meanwhile.
+    /// Copies the next chunk of the value, if it is not copied yet. Begins again where it was moved or overwritten meanwhile.
     ///
     /// # Errors
     /// The key is gone, the value did not stay the same for long enough; what the flash says.
-    pub fn copy_slice(&mut self, (kv, flash): (&mut KvNamespace, &mut Flash)) -> Result<(), CommandError> {
+    pub fn copy_chunk(&mut self, (kv, flash): (&mut KvNamespace, &mut Flash)) -> Result<(), CommandError> {
         self.state = match mem::replace(&mut self.state, State::Over) {
             State::Copying(mut copying) => {
-                match copying.copy_slice((kv, flash), &self.key, &mut self.at_ps)? {
+                match copying.copy_chunk((kv, flash), &self.key, &mut self.at_ps)? {
                     true => State::Running(Box::new(copying.run(self.taken_bytes)?)),
                     false => State::Copying(copying),
                 }
@@ -164,20 +164,20 @@ impl Output {
 }
 
 impl Copying {
-    /// Where the next slice ends.
-    fn slice_end(&self) -> usize {
-        self.version.part_end(self.copied_bytes, EXEC_SLICE_BYTES)
+    /// Where the next chunk ends.
+    fn chunk_end(&self) -> usize {
+        self.version.part_end(self.copied_bytes, EXEC_CHUNK_BYTES)
     }
 
-    /// Copies the next slice, and moves `at_ps` on to where all reads have ended. Whether the value is whole.
-    fn copy_slice(
+    /// Copies the next chunk, and moves `at_ps` on to where all reads have ended. Whether the value is whole.
+    fn copy_chunk(
         &mut self,
         (kv, flash): (&mut KvNamespace, &mut Flash),
         key: &Key,
         at_ps: &mut u64,
     ) -> Result<bool, CommandError> {
         let at = self.copied_bytes;
-        let (end, mut ended_ps) = (self.slice_end(), self.begun_ps);
+        let (end, mut ended_ps) = (self.chunk_end(), self.begun_ps);
         let (known, into) = (Some(&self.version), &mut self.value[at..end]);
         let version = kv.read_value(flash, key, known, at as u64, into, &mut ended_ps)?;
         *at_ps = ended_ps.max(*at_ps);

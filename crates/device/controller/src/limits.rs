@@ -61,25 +61,25 @@ pub(crate) const PROGRAM_HOLD_NS: u64 = 100_000;
 pub(crate) const EXECUTE_STEPS_MAX: u64 = 1 << 16;
 
 /// Run slots of one controller: programs that have begun and go on.
-pub(crate) const PROGRAM_RUNS_MAX: usize = 32;
+pub(crate) const RUN_SLOTS_PER_CONTROLLER: usize = 32;
 
 /// Run slots that controllers share beside their first ones. So one is left for each of 64 controllers, whatever the others run.
-pub(crate) const PROGRAM_RUNS_SHARED_MAX: usize = 64;
+pub(crate) const RUN_SLOTS_SHARED: usize = 64;
 
 /// Run slots of all controllers.
-pub(crate) const PROGRAM_RUNS_TOTAL_MAX: usize = 128;
+pub(crate) const RUN_SLOTS_TOTAL: usize = 128;
 
 /// Most bytes of programs of one controller that wait for a run slot: 65,536 of them, over a set of ranges.
-pub(crate) const PROGRAMS_WAITING_BYTES: usize = 32 << 20;
+pub(crate) const WAITING_BYTES_MAX_PER_CONTROLLER: usize = 32 << 20;
 
 /// What a program that waits takes at most, with its command and without its ranges.
-pub(crate) const PROGRAM_WAITING_BYTES: usize = 512;
+pub(crate) const WAITING_PROGRAM_BYTES: usize = 512;
 
 /// Longest request and longest output of Exec in bytes.
 pub const EXEC_MAX_BYTES: usize = byway_programs::OUTPUT_MAX_BYTES;
 
-/// Bytes of a value that Exec copies at once: that holds up other commands as long as a query's slice does.
-pub(crate) const EXEC_SLICE_BYTES: usize = 64 << 10;
+/// Bytes of a value that Exec copies at once (a chunk): that holds up other commands as long as a query's slice does.
+pub(crate) const EXEC_CHUNK_BYTES: usize = 64 << 10;
 
 /// Bytes of a value that are copied in the time of one step.
 pub(crate) const EXEC_BYTES_PER_STEP: usize = 16;

@@ -9,7 +9,7 @@ use byway_queue::Doorbells;
 use byway_spec::Status;
 
 use super::Controller;
-use super::finish::LateReport;
+use super::finish::DeferredCompletion;
 use crate::error::CommandError;
 use crate::external::Outstanding;
 use crate::outcome::{Done, ExternalCommand, ExternalWork};
@@ -31,7 +31,7 @@ impl Controller {
             return subsystem.abandon_external(work);
         };
         let qid = ticket.sqid;
-        let report = LateReport { begun_ps: port.meter.cursor_ps(), work_ends_ps: at_ps };
+        let timing = DeferredCompletion { begun_ps: port.meter.cursor_ps(), reads_end_ps: at_ps };
         let at = ExternalCommand { reply: subsystem.reply_of(&at), ..at };
         let result = result.map(|answer| self.answer_of(work, answer));
         if result.is_err() {
@@ -46,11 +46,11 @@ impl Controller {
         subsystem.count_external(work, status);
         match result {
             Ok(words) if self.room.result.len_bytes() > 0 => {
-                self.complete_late_with_result(port, ticket, words, report);
+                self.complete_deferred_with_result(port, ticket, words, timing);
             }
             result => {
                 let answer = result.map_err(|error| (self.admin.log_error(&ticket, &error, text), error.dw0));
-                self.complete_late(port, ticket, answer, report);
+                self.complete_deferred(port, ticket, answer, timing);
             }
         }
         self.room.result.close();

@@ -20,21 +20,21 @@ use crate::ticket::Ticket;
 /// The result of a command.
 pub(super) type Answer = Result<Outcome, CommandError>;
 
-/// The report of a command whose work ends at another modelled time than that of its report. Link and firmware work for the report when it
-/// is made, so that they are free for other commands until the work ends; then the completion arrives as much later.
+/// Timing of a completion whose flash reads end later, in modelled time, than the controller builds it. The link and firmware cost is charged
+/// when the completion is built; the completion is due that much after the reads end.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct LateReport {
-    /// When the report was begun.
+pub(super) struct DeferredCompletion {
+    /// Modelled time (ps) at which the controller begins to build it.
     pub begun_ps: u64,
-    /// When the work ends.
-    pub work_ends_ps: u64,
+    /// Modelled time (ps) at which the flash reads end.
+    pub reads_end_ps: u64,
 }
 
-impl LateReport {
-    /// When the completion that was sent last is there.
+impl DeferredCompletion {
+    /// Modelled time (ps) at which the completion reaches the host.
     pub fn due_ps(self, port: &Port<'_>) -> u64 {
         let sent_ps = port.meter.arrived_ps();
-        let due_ps = self.work_ends_ps.saturating_add(sent_ps.saturating_sub(self.begun_ps));
+        let due_ps = self.reads_end_ps.saturating_add(sent_ps.saturating_sub(self.begun_ps));
         sent_ps.max(due_ps)
     }
 }
@@ -106,13 +106,13 @@ impl Controller {
         self.deliver(port, ticket, entry, port.meter.arrived_ps());
     }
 
-    /// Writes a completion of a command whose work ended, or will end, at another modelled time than now.
-    pub(super) fn complete_late(
+    /// Writes a completion that is due once flash reads have ended, by `timing`.
+    pub(super) fn complete_deferred(
         &mut self,
         port: &mut Port<'_>,
         ticket: Ticket,
         answer: Result<[u32; 2], (Status, u32)>,
-        report: LateReport,
+        timing: DeferredCompletion,
     ) {
         let (status, [dw0, dw1]) = match answer {
             Ok(words) => (Status::SUCCESS, words),
@@ -121,7 +121,7 @@ impl Controller {
         port.meter.work(Work::Completion);
         port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
         let entry = self.queues.entry(&ticket, status, dw0, dw1);
-        self.deliver(port, ticket, entry, report.due_ps(port));
+        self.deliver(port, ticket, entry, timing.due_ps(port));
     }
 
     /// Posts a completion, or keeps it until `due_ps` where time is modelled.

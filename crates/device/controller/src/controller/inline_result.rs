@@ -5,7 +5,7 @@ use byway_spec::vendor::{INLINE_RESULT, VendorOpcode, inline_result_max_bytes, r
 use byway_spec::{Command, Completion, Status};
 
 use super::Controller;
-use super::finish::LateReport;
+use super::finish::DeferredCompletion;
 use crate::error::CommandError;
 use crate::inline_result::{KeptResult, bytes_in};
 use crate::namespace::Namespace;
@@ -70,23 +70,23 @@ impl Controller {
     /// Completes a command whose result stands behind its completion.
     #[inline]
     pub(super) fn complete_with_result(&mut self, port: &mut Port<'_>, ticket: Ticket, dw0: u32, dw1: u32) {
-        self.complete_late_with_result(port, ticket, [dw0, dw1], LateReport::default());
+        self.complete_deferred_with_result(port, ticket, [dw0, dw1], DeferredCompletion::default());
     }
 
-    /// The same of a command that is reported after it had ended, as [`complete_late`](Self::complete_late) does it.
+    /// The same, due once flash reads have ended, as [`complete_deferred`](Self::complete_deferred) does it.
     #[inline(never)]
-    pub(super) fn complete_late_with_result(
+    pub(super) fn complete_deferred_with_result(
         &mut self,
         port: &mut Port<'_>,
         ticket: Ticket,
         [dw0, dw1]: [u32; 2],
-        report: LateReport,
+        timing: DeferredCompletion,
     ) {
         let bytes = self.room.result.take_bytes();
         match self.queues.permit_result(&ticket, result_entries(bytes.len()) as u32) {
             Some(permit) => {
                 let entry = self.queues.entry(&ticket, Status::SUCCESS, dw0, dw1 | INLINE_RESULT);
-                self.deliver_with_result(port, ticket, entry, (permit, &bytes), report);
+                self.deliver_with_result(port, ticket, entry, (permit, &bytes), timing);
             }
             None => self.complete_error(port, ticket, &NO_ROOM),
         }
@@ -99,7 +99,7 @@ impl Controller {
         ticket: Ticket,
         entry: Completion,
         (permit, bytes): (ResultPermit, &[u8]),
-        report: LateReport,
+        timing: DeferredCompletion,
     ) {
         let before = self.completions.entries_of(ticket.cqid);
         if let Some(cq) = self.queues.completion(ticket.cqid) {
@@ -107,7 +107,7 @@ impl Controller {
         }
         if port.meter.is_timing() {
             let kept = KeptResult { permit, bytes: bytes.into() };
-            self.completions.push(report.due_ps(port), ticket, entry, Some(kept));
+            self.completions.push(timing.due_ps(port), ticket, entry, Some(kept));
         } else {
             self.post_with_result(port, ticket, entry, (permit, bytes));
         }

@@ -18,7 +18,7 @@ use byway_spec::Status;
 use crate::error::CommandError;
 use crate::exec::{Output, ValueRun};
 use crate::id::{ControllerId, RunId};
-use crate::limits::{EXEC_KEPT_BYTES, PROGRAM_WAITING_BYTES};
+use crate::limits::{EXEC_KEPT_BYTES, WAITING_PROGRAM_BYTES};
 use crate::outcome::{Done, ExternalCommand, ExternalWork};
 
 pub(crate) use budget::{HoldBudget, TimeSlice};
@@ -98,8 +98,8 @@ impl ProgramRun {
     /// [on their own](Self::value_bytes).
     pub fn waiting_bytes(&self) -> usize {
         match &self.over {
-            RunOver::Ranges(run) => PROGRAM_WAITING_BYTES + run.listed_bytes(),
-            RunOver::Value { .. } => PROGRAM_WAITING_BYTES,
+            RunOver::Ranges(run) => WAITING_PROGRAM_BYTES + run.listed_bytes(),
+            RunOver::Value { .. } => WAITING_PROGRAM_BYTES,
         }
     }
 }
@@ -132,7 +132,7 @@ impl ProgramRuns {
     /// # Errors
     /// Insufficient Program Resources: those that wait take all the memory that they may, or there is no thread.
     pub fn add(&mut self, run: ProgramRun, time_max_ns: u64) -> Result<ExternalCommand, CommandError> {
-        if !self.queue.has_room_for(&run) || self.kept_bytes() + run.value_bytes() > EXEC_KEPT_BYTES {
+        if !self.queue.fits_waiting_quota(&run) || self.kept_bytes() + run.value_bytes() > EXEC_KEPT_BYTES {
             return Err(TOO_MANY);
         }
         let runner = self.runner.as_deref().filter(|runner| runner.wake()).ok_or(NO_THREAD)?;
@@ -167,10 +167,10 @@ impl ProgramRuns {
     }
 
     /// Stops programs whose deadline has passed.
-    pub fn stop_late(&mut self) {
+    pub fn fail_overdue(&mut self) {
         let Some(runner) = &self.runner else { return };
-        for late in self.queue.take_late(runner.now_ns()) {
-            self.end(late.id, late.run.owner, Err(TOO_LATE));
+        for overdue in self.queue.take_overdue(runner.now_ns()) {
+            self.end(overdue.id, overdue.run.owner, Err(OVERDUE));
         }
     }
 
@@ -214,14 +214,14 @@ impl ProgramRuns {
 
     /// Forgets programs, in one pass over all: nothing waits for them any more.
     pub fn cancel(&mut self, ids: &HashSet<RunId>) {
-        self.queue.extract(|queued| ids.contains(&queued.id));
+        self.queue.remove_if(|queued| ids.contains(&queued.id));
         self.ended.retain(|done| !matches!(done.work, ExternalWork::Program(id) if ids.contains(&id)));
         self.outputs.retain(|output| !ids.contains(&output.id));
     }
 
     /// Forgets the programs of a controller, whose commands are gone.
     pub fn cancel_all_of(&mut self, owner: ControllerId) {
-        self.queue.extract(|queued| queued.run.owner == owner);
+        self.queue.remove_if(|queued| queued.run.owner == owner);
         self.ended.retain(|done| done.owner != owner);
         self.outputs.retain(|output| output.owner != owner);
     }
@@ -229,7 +229,7 @@ impl ProgramRuns {
     /// Ends each program for which `reason` gives an error.
     pub fn fail_each(&mut self, reason: impl Fn(&ProgramRun) -> Option<CommandError>) {
         let Self { queue, ended, .. } = self;
-        queue.extract(|queued| {
+        queue.remove_if(|queued| {
             let Some(error) = reason(&queued.run) else { return false };
             let (owner, work) = (queued.run.owner, ExternalWork::Program(queued.id));
             ended.push(Done { owner, work, result: Err(error), text: None, at_ps: 0 });
@@ -244,7 +244,7 @@ impl ProgramRuns {
 
 const TOO_MANY: CommandError =
     CommandError::new(Status::INSUFFICIENT_PROGRAM_RESOURCES, "as many programs wait as the device can keep");
-const TOO_LATE: CommandError = CommandError::new(
+const OVERDUE: CommandError = CommandError::new(
     Status::INSUFFICIENT_PROGRAM_RESOURCES,
     "the program did not end within its limit of time",
 );

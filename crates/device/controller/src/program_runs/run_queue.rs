@@ -1,7 +1,8 @@
 //! The run queue: which program gets the next time slice.
 //!
-//! Controllers share the time: the one whose programs have used the least goes next, and its programs take turns. A program needs a run slot,
-//! which bounds the memory of programs that have begun; those without one wait in the order in which they came.
+//! Fair queueing by controller (virtual runtime, as in CFS, the Completely Fair Scheduler of Linux): the controller with the least virtual runtime
+//! goes next, and its programs take turns. A program needs a run slot, which bounds the memory of programs that have begun; those without one
+//! wait in the order in which they came.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -9,7 +10,7 @@ use std::mem;
 use super::ProgramRun;
 use crate::id::{ControllerId, RunId};
 use crate::limits::{
-    PROGRAM_RUNS_MAX, PROGRAM_RUNS_SHARED_MAX, PROGRAM_RUNS_TOTAL_MAX, PROGRAMS_WAITING_BYTES,
+    RUN_SLOTS_PER_CONTROLLER, RUN_SLOTS_SHARED, RUN_SLOTS_TOTAL, WAITING_BYTES_MAX_PER_CONTROLLER,
 };
 
 /// A program in the run queue.
@@ -24,7 +25,7 @@ pub(crate) struct QueuedRun {
 /// Programs of all controllers.
 #[derive(Debug, Default)]
 pub(super) struct RunQueue {
-    /// Controllers with programs, and those without that have used more than others.
+    /// Controllers with programs, and those without whose virtual runtime is above the least.
     controllers: Vec<ControllerQueue>,
     /// Bytes of values and inputs of programs.
     value_bytes: usize,
@@ -34,8 +35,8 @@ pub(super) struct RunQueue {
 #[derive(Debug)]
 struct ControllerQueue {
     owner: ControllerId,
-    /// What its programs have used, counted from what the others had used when the first of them came.
-    used_ns: u64,
+    /// Virtual runtime: the time that its programs have used, from the least of the others on when the first of them came.
+    vruntime_ns: u64,
     /// Programs with a run slot. The next one is first.
     running: VecDeque<QueuedRun>,
     /// Programs without one. The oldest is first.
@@ -45,31 +46,31 @@ struct ControllerQueue {
 }
 
 impl RunQueue {
-    /// Whether a program may wait.
-    pub fn has_room_for(&self, run: &ProgramRun) -> bool {
+    /// Whether a program may wait: whether its bytes fit into what may wait.
+    pub fn fits_waiting_quota(&self, run: &ProgramRun) -> bool {
         let waiting_bytes = self.of(run.owner).map_or(0, |queue| queue.waiting_bytes);
-        waiting_bytes + run.waiting_bytes() <= PROGRAMS_WAITING_BYTES
+        waiting_bytes + run.waiting_bytes() <= WAITING_BYTES_MAX_PER_CONTROLLER
     }
 
     /// Whether a program of a controller may begin before all others of it.
     pub fn may_begin(&self, owner: ControllerId) -> bool {
         match self.of(owner) {
             Some(queue) => queue.waiting.is_empty() && self.has_slot_for(queue),
-            None => self.used_slots() < PROGRAM_RUNS_TOTAL_MAX,
+            None => self.used_slots() < RUN_SLOTS_TOTAL,
         }
     }
 
-    /// Adds a program. A controller without programs starts at the least that another one has used.
+    /// Adds a program. A controller without programs starts at the least virtual runtime of the others, if its own is below.
     pub fn add(&mut self, queued: QueuedRun) {
         self.value_bytes += queued.run.value_bytes();
-        let (owner, least_ns) = (queued.run.owner, self.least_used_ns());
+        let (owner, min_vruntime_ns) = (queued.run.owner, self.min_vruntime_ns());
         let at = self.position(owner).unwrap_or_else(|| {
             self.controllers.push(ControllerQueue::new(owner));
             self.controllers.len() - 1
         });
         let queue = &mut self.controllers[at];
         if queue.is_empty() {
-            queue.used_ns = queue.used_ns.max(least_ns.unwrap_or(0));
+            queue.vruntime_ns = queue.vruntime_ns.max(min_vruntime_ns.unwrap_or(0));
         }
         queue.wait(queued);
         self.fill_slots(at);
@@ -77,12 +78,12 @@ impl RunQueue {
 
     /// Takes the program that gets the next time slice.
     pub fn next(&mut self) -> Option<QueuedRun> {
-        let Some(least_ns) = self.least_used_ns() else {
+        let Some(min_vruntime_ns) = self.min_vruntime_ns() else {
             self.controllers.retain(|queue| !queue.is_empty());
             return None;
         };
-        self.controllers.retain(|queue| !queue.is_empty() || queue.used_ns > least_ns);
-        let may_run = |queue: &ControllerQueue| queue.used_ns == least_ns && self.may_run(queue);
+        self.controllers.retain(|queue| !queue.is_empty() || queue.vruntime_ns > min_vruntime_ns);
+        let may_run = |queue: &ControllerQueue| queue.vruntime_ns == min_vruntime_ns && self.may_run(queue);
         let at = self.controllers.iter().position(may_run)?;
         self.fill_slots(at);
         let queued = self.controllers[at].running.pop_front()?;
@@ -104,7 +105,7 @@ impl RunQueue {
     /// Charges a controller for a time slice of one of its programs.
     pub fn charge(&mut self, owner: ControllerId, used_ns: u64) {
         if let Some(at) = self.position(owner) {
-            self.controllers[at].used_ns += used_ns.max(1);
+            self.controllers[at].vruntime_ns += used_ns.max(1);
         }
     }
 
@@ -114,18 +115,18 @@ impl RunQueue {
     }
 
     /// Removes the programs whose deadline has passed.
-    pub fn take_late(&mut self, now_ns: u64) -> Vec<QueuedRun> {
-        let late: Vec<QueuedRun> =
-            self.controllers.iter_mut().flat_map(|queue| queue.take_late(now_ns)).collect();
-        self.value_bytes -= late.iter().map(|queued| queued.run.value_bytes()).sum::<usize>();
-        late
+    pub fn take_overdue(&mut self, now_ns: u64) -> Vec<QueuedRun> {
+        let overdue: Vec<QueuedRun> =
+            self.controllers.iter_mut().flat_map(|queue| queue.take_overdue(now_ns)).collect();
+        self.value_bytes -= overdue.iter().map(|queued| queued.run.value_bytes()).sum::<usize>();
+        overdue
     }
 
-    /// Removes the programs for which `is_over` holds.
-    pub fn extract(&mut self, mut is_over: impl FnMut(&QueuedRun) -> bool) {
+    /// Removes the programs for which `is_cancelled` holds.
+    pub fn remove_if(&mut self, mut is_cancelled: impl FnMut(&QueuedRun) -> bool) {
         for queue in &mut self.controllers {
-            queue.running.retain(|queued| !is_over(queued));
-            queue.waiting.retain(|queued| !is_over(queued));
+            queue.running.retain(|queued| !is_cancelled(queued));
+            queue.waiting.retain(|queued| !is_cancelled(queued));
             queue.waiting_bytes = queue.waiting.iter().map(|queued| queued.run.waiting_bytes()).sum();
         }
         let all = self.controllers.iter().flat_map(|queue| queue.running.iter().chain(&queue.waiting));
@@ -140,10 +141,10 @@ impl RunQueue {
         self.controllers.iter().position(|queue| queue.owner == owner)
     }
 
-    /// The least that a controller has used of which a program may run.
-    fn least_used_ns(&self) -> Option<u64> {
+    /// The least virtual runtime of a controller of which a program may run.
+    fn min_vruntime_ns(&self) -> Option<u64> {
         let may_run = self.controllers.iter().filter(|queue| self.may_run(queue));
-        may_run.map(|queue| queue.used_ns).min()
+        may_run.map(|queue| queue.vruntime_ns).min()
     }
 
     fn may_run(&self, queue: &ControllerQueue) -> bool {
@@ -159,12 +160,12 @@ impl RunQueue {
         let shared = |queue: &ControllerQueue| queue.running.len().saturating_sub(1);
         let is_free = match queue.running.len() {
             0 => true,
-            running if running < PROGRAM_RUNS_MAX => {
-                self.controllers.iter().map(shared).sum::<usize>() < PROGRAM_RUNS_SHARED_MAX
+            running if running < RUN_SLOTS_PER_CONTROLLER => {
+                self.controllers.iter().map(shared).sum::<usize>() < RUN_SLOTS_SHARED
             }
             _ => false,
         };
-        is_free && self.used_slots() < PROGRAM_RUNS_TOTAL_MAX
+        is_free && self.used_slots() < RUN_SLOTS_TOTAL
     }
 
     /// Gives free run slots to programs of the controller at `at` that wait.
@@ -178,7 +179,7 @@ impl RunQueue {
 impl ControllerQueue {
     fn new(owner: ControllerId) -> Self {
         let (running, waiting) = (VecDeque::new(), VecDeque::new());
-        Self { owner, used_ns: 0, running, waiting, waiting_bytes: 0 }
+        Self { owner, vruntime_ns: 0, running, waiting, waiting_bytes: 0 }
     }
 
     fn is_empty(&self) -> bool {
@@ -202,18 +203,18 @@ impl ControllerQueue {
         self.running.extend(queued);
     }
 
-    fn take_late(&mut self, now_ns: u64) -> Vec<QueuedRun> {
-        let is_late = |queued: &QueuedRun| queued.deadline_ns <= now_ns;
-        let mut late = Vec::new();
-        while self.waiting.front().is_some_and(is_late) {
-            late.extend(self.take_waiting());
+    fn take_overdue(&mut self, now_ns: u64) -> Vec<QueuedRun> {
+        let is_overdue = |queued: &QueuedRun| queued.deadline_ns <= now_ns;
+        let mut overdue = Vec::new();
+        while self.waiting.front().is_some_and(is_overdue) {
+            overdue.extend(self.take_waiting());
         }
-        if self.running.iter().any(is_late) {
-            let (over, on) = mem::take(&mut self.running).into_iter().partition(is_late);
-            self.running = on;
-            late.extend::<VecDeque<_>>(over);
+        if self.running.iter().any(is_overdue) {
+            let (stopped, others) = mem::take(&mut self.running).into_iter().partition(is_overdue);
+            self.running = others;
+            overdue.extend::<VecDeque<_>>(stopped);
         }
-        late
+        overdue
     }
 }
 
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn programs_without_a_run_slot_get_one_in_their_order_as_others_end() {
         let mut queue = RunQueue::default();
-        let most = PROGRAM_RUNS_MAX as u64;
+        let most = RUN_SLOTS_PER_CONTROLLER as u64;
         (0..most + 2).for_each(|id| queue.add(queued(id, 1)));
         let order: Vec<u64> = (0..most).map(|_| run_next(&mut queue, |_| 1, true).1).collect();
         assert_eq!(order, (0..most).collect::<Vec<u64>>());
@@ -338,7 +339,7 @@ mod tests {
     #[test]
     fn controllers_beyond_all_run_slots_wait_for_one() {
         let mut queue = RunQueue::default();
-        let most = PROGRAM_RUNS_TOTAL_MAX as u16;
+        let most = RUN_SLOTS_TOTAL as u16;
         (0..=most).for_each(|owner| queue.add(queued(0, owner)));
         assert!(!queue.may_begin(ControllerId(most + 1)));
         assert!(!owners(&mut queue, 2 * usize::from(most), |_| 1).contains(&most));
@@ -350,21 +351,21 @@ mod tests {
     fn programs_are_taken_from_their_deadline_on() {
         let mut queue = RunQueue::default();
         (5..8).for_each(|id| queue.add(queued(id, 1)));
-        assert!(queue.take_late(4).is_empty());
-        let late: Vec<u64> = queue.take_late(6).into_iter().map(|queued| queued.id.0).collect();
-        assert_eq!((late, queue.next().map(|queued| queued.id.0)), (vec![5, 6], Some(7)));
+        assert!(queue.take_overdue(4).is_empty());
+        let overdue: Vec<u64> = queue.take_overdue(6).into_iter().map(|queued| queued.id.0).collect();
+        assert_eq!((overdue, queue.next().map(|queued| queued.id.0)), (vec![5, 6], Some(7)));
     }
 
     #[test]
     fn programs_wait_while_there_is_room_for_them() {
         let mut queue = RunQueue::default();
         let bytes = queued(0, 1).run.waiting_bytes();
-        let most = PROGRAM_RUNS_MAX + PROGRAMS_WAITING_BYTES / bytes;
+        let most = RUN_SLOTS_PER_CONTROLLER + WAITING_BYTES_MAX_PER_CONTROLLER / bytes;
         (0..most as u64).for_each(|id| queue.add(queued(id, 1)));
-        assert!(!queue.has_room_for(&queued(0, 1).run));
-        assert!(queue.has_room_for(&queued(0, 2).run));
-        queue.extract(|queued| queued.id.0 == 99);
-        assert!(queue.has_room_for(&queued(0, 1).run));
+        assert!(!queue.fits_waiting_quota(&queued(0, 1).run));
+        assert!(queue.fits_waiting_quota(&queued(0, 2).run));
+        queue.remove_if(|queued| queued.id.0 == 99);
+        assert!(queue.fits_waiting_quota(&queued(0, 1).run));
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Subsystem {
         let steps_max = self.options.program_steps_max;
         let inline_steps = self.inline_steps(owner, &program);
         let mut run = ValueRun::begin(self.key_values(nsid)?, program, request, steps_max, *at_ps)?;
-        if let Some(steps) = inline_steps.filter(|steps| run.slice_steps() <= Some(*steps))
+        if let Some(steps) = inline_steps.filter(|steps| run.chunk_steps() <= Some(*steps))
             && let Some(output) = self.advance_over_value(owner, nsid, &mut run, steps)?
         {
             *at_ps = run.at_ps();
@@ -116,7 +116,7 @@ impl Subsystem {
         Ok(Begun::Pending(ExternalCommand { reply, ..pending }))
     }
 
-    /// Copies a slice of a value, and with the last one runs the program over it: about `steps` steps together, if its host still has the
+    /// Copies a chunk of a value, and with the last one runs the program over it: about `steps` steps together, if its host still has the
     /// value's namespace. Gives the output once the program has ended.
     pub(super) fn advance_over_value(
         &mut self,
@@ -129,12 +129,12 @@ impl Subsystem {
             return Err(VALUES_GONE);
         }
         let mut steps = steps;
-        if let Some(slice_steps) = run.slice_steps() {
+        if let Some(chunk_steps) = run.chunk_steps() {
             // Values that threads have stored without the run lock.
             self.take_in_stores();
-            self.programs.budget.charge(slice_steps.max(SLICE_STEPS_MIN));
-            run.copy_slice(self.key_values(nsid)?)?;
-            steps = steps.saturating_sub(slice_steps);
+            self.programs.budget.charge(chunk_steps.max(SLICE_STEPS_MIN));
+            run.copy_chunk(self.key_values(nsid)?)?;
+            steps = steps.saturating_sub(chunk_steps);
         }
         if steps == 0 {
             return Ok(None);

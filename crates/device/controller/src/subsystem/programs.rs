@@ -47,7 +47,7 @@ impl Subsystem {
     /// Gives programs time slices for one hold of the run lock: about 0.1 ms, or 2 ms more where one decompresses.
     pub fn advance_programs(&mut self) -> ProgramsProgress {
         self.begin_hold();
-        self.programs.stop_late();
+        self.programs.fail_overdue();
         let mut progress = ProgramsProgress::Idle;
         while let Some((slice, queued)) = self.programs.begin_slice() {
             progress = ProgramsProgress::Running;

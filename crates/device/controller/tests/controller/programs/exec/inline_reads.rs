@@ -10,7 +10,7 @@ use byway_spec::vendor::{
 };
 use proptest::prelude::*;
 
-use super::lasting::{self, SLICE_BYTES, pattern, step};
+use super::lasting::{self, CHUNK_BYTES, pattern, step};
 use super::*;
 use crate::inline_read_costs::{Answer, Ring, answered, cost_of};
 
@@ -95,7 +95,7 @@ fn output_stands_behind_its_completion_and_the_request_stays_in_the_buffer() {
 
 #[test]
 fn first_bytes_of_a_long_output_stand_there_where_its_host_takes_no_more() {
-    for (has_thread, len) in [(false, 1000), (true, 1000), (true, SLICE_BYTES + 10)] {
+    for (has_thread, len) in [(false, 1000), (true, 1000), (true, CHUNK_BYTES + 10)] {
         let mut host = device(has_thread);
         let value = pattern(len, 3);
         store(&mut host, b"key", &value);
@@ -141,7 +141,7 @@ fn output_of_a_program_that_went_on_takes_the_entries_that_are_free_when_it_ends
     for (others, is_behind) in [(0, true), (10, true), (11, false), (14, false)] {
         let mut host = device(true);
         host.create_pair(3, 16);
-        let value = pattern(SLICE_BYTES + 1, 5);
+        let value = pattern(CHUNK_BYTES + 1, 5);
         store(&mut host, b"long", &value);
         let at = host.alloc(BUFFER);
         fill(&host, b"long", at);
@@ -165,7 +165,7 @@ fn output_of_a_program_that_went_on_takes_the_entries_that_are_free_when_it_ends
 fn head_written_while_a_program_went_on_makes_room_for_its_output() {
     let mut host = device(true);
     host.create_pair(3, 8);
-    let value = pattern(SLICE_BYTES + 1, 5);
+    let value = pattern(CHUNK_BYTES + 1, 5);
     store(&mut host, b"long", &value);
     let at = host.alloc(BUFFER);
     fill(&host, b"long", at);
@@ -184,7 +184,7 @@ fn head_written_while_a_program_went_on_makes_room_for_its_output() {
 #[test]
 fn output_comes_with_its_completion_at_its_modelled_time() {
     // A program of many steps takes a thread.
-    for (has_thread, len) in [(false, 60), (true, 60), (true, SLICE_BYTES + 1)] {
+    for (has_thread, len) in [(false, 60), (true, 60), (true, CHUNK_BYTES + 1)] {
         let mut host = device(has_thread);
         let value = pattern(len, 5);
         store(&mut host, b"long", &value);

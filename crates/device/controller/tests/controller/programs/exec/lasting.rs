@@ -20,8 +20,8 @@ impl ProgramRunner for Steps {
     }
 }
 
-/// What is copied at once. Four slices take the time of one hold.
-pub(super) const SLICE_BYTES: usize = 64 << 10;
+/// What is copied at once. Four chunks take the time of one hold.
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
 /// A device with a thread for programs, and a second queue.
 pub(super) fn running(program: &[[u8; 8]]) -> TestHost {
@@ -73,14 +73,14 @@ pub(super) fn pattern(len: usize, seed: usize) -> Vec<u8> {
 #[test]
 fn long_value_is_copied_and_run_over_in_time_slices() {
     let mut host = running(&COPY);
-    let value = pattern(2 * SLICE_BYTES + 1000, 3);
+    let value = pattern(2 * CHUNK_BYTES + 1000, 3);
     store(&mut host, b"long", &value);
     let (cid, at) = begin(&mut host, b"long", 200_000);
     let (done, holds) = finish(&mut host);
     assert_eq!((done.cid, done.status(), done.dw0, done.dw1), (cid, Status::SUCCESS, value.len() as u32, 0));
     assert_eq!(host.read(at, value.len()), value);
     assert_eq!(host.read(BusAddr(at.0 + value.len() as u64), 8), [0; 8]);
-    // Three slices, six instructions a byte.
+    // Three chunks, six instructions a byte.
     assert!((48..52).contains(&holds), "{holds}");
     assert_eq!(step(&mut host), ProgramsProgress::Idle);
 }
@@ -88,7 +88,7 @@ fn long_value_is_copied_and_run_over_in_time_slices() {
 #[test]
 fn long_output_is_cut_and_its_true_length_reported() {
     let mut host = running(&COPY);
-    let value = pattern(SLICE_BYTES + 10, 3);
+    let value = pattern(CHUNK_BYTES + 10, 3);
     store(&mut host, b"long", &value);
     for taken in [0, 5000] {
         let (_, at) = begin(&mut host, b"long", taken);
@@ -103,7 +103,7 @@ fn long_output_is_cut_and_its_true_length_reported() {
 #[test]
 fn value_overwritten_while_it_is_copied_is_the_new_one_from_first_to_last_byte() {
     let mut host = running(&COPY);
-    let (old, new) = (pattern(12 * SLICE_BYTES, 1), pattern(11 * SLICE_BYTES + 5, 9));
+    let (old, new) = (pattern(12 * CHUNK_BYTES, 1), pattern(11 * CHUNK_BYTES + 5, 9));
     store(&mut host, b"long", &old);
     let (_, at) = begin(&mut host, b"long", 1 << 20);
     assert_eq!(step(&mut host), ProgramsProgress::Running);
@@ -116,15 +116,15 @@ fn value_overwritten_while_it_is_copied_is_the_new_one_from_first_to_last_byte()
 #[test]
 fn value_that_does_not_stay_the_same_or_grows_ends_its_program() {
     let mut host = running(&COPY);
-    store(&mut host, b"long", &pattern(2 * SLICE_BYTES, 1));
+    store(&mut host, b"long", &pattern(2 * CHUNK_BYTES, 1));
     begin(&mut host, b"long", 8);
-    store(&mut host, b"long", &pattern(2 * SLICE_BYTES + 1, 1));
+    store(&mut host, b"long", &pattern(2 * CHUNK_BYTES + 1, 1));
     assert!(finish(&mut host).0.status().is(Status::QUERY_OBJECT_CHANGED));
-    store(&mut host, b"long", &pattern(12 * SLICE_BYTES, 1));
+    store(&mut host, b"long", &pattern(12 * CHUNK_BYTES, 1));
     begin(&mut host, b"long", 8);
     let mut overwritten = 0;
     let done = loop {
-        store(&mut host, b"long", &pattern(12 * SLICE_BYTES, overwritten));
+        store(&mut host, b"long", &pattern(12 * CHUNK_BYTES, overwritten));
         overwritten += 1;
         if step(&mut host) != ProgramsProgress::Running {
             break host.reap(1).unwrap();
@@ -137,14 +137,14 @@ fn value_that_does_not_stay_the_same_or_grows_ends_its_program() {
 #[test]
 fn value_deleted_while_it_is_copied_is_a_missing_key_and_later_it_is_not_missed() {
     let mut host = running(&COPY);
-    let value = pattern(SLICE_BYTES + 1, 1);
+    let value = pattern(CHUNK_BYTES + 1, 1);
     store(&mut host, b"long", &value);
     begin(&mut host, b"long", 8);
     remove(&mut host, b"long");
     assert!(finish(&mut host).0.status().is(Status::KEY_DOES_NOT_EXIST));
     store(&mut host, b"long", &value);
     let (_, at) = begin(&mut host, b"long", 100_000);
-    assert_eq!(step(&mut host), ProgramsProgress::Running, "the last slice");
+    assert_eq!(step(&mut host), ProgramsProgress::Running, "the last chunk");
     remove(&mut host, b"long");
     assert_eq!(finish(&mut host).0.dw0, value.len() as u32);
     assert!(host.read(at, value.len()) == value);
@@ -197,7 +197,7 @@ fn abort_and_deletion_of_its_queue_end_an_exec() {
 #[test]
 fn controller_reset_ends_an_exec_and_forgets_an_output_that_was_not_taken() {
     let mut host = running(&COPY);
-    store(&mut host, b"long", &pattern(SLICE_BYTES + 1, 1));
+    store(&mut host, b"long", &pattern(CHUNK_BYTES + 1, 1));
     begin(&mut host, b"long", 8);
     while host.subsystem.advance_programs() == ProgramsProgress::Running {}
     begin(&mut host, b"long", 8);

@@ -3,12 +3,16 @@
 //! | file | what it does |
 //! |---|---|
 //! | `budget.rs` | what programs may do while one thread holds the run lock |
+//! | `controller_queue.rs` | the programs of one controller in the run queue |
 //! | `ranges_run.rs` | a program over ranges, which takes memory once it has begun |
 //! | `run_queue.rs` | which program gets the next time slice |
+//! | `totals.rs` | what controllers hold together of what is bounded |
 
 mod budget;
+mod controller_queue;
 mod ranges_run;
 mod run_queue;
+mod totals;
 
 use std::collections::HashSet;
 use std::fmt;

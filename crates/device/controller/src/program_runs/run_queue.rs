@@ -3,15 +3,17 @@
 //! Fair queueing by controller (virtual runtime, as in CFS, the Completely Fair Scheduler of Linux): the controller with the least virtual runtime
 //! goes next, and its programs take turns. A program needs a run slot, which bounds the memory of programs that have begun; those without one
 //! wait in the order in which they came.
+//!
+//! To add, take, put back or charge takes O(log controllers) time: what controllers hold together is counted, and controllers are ordered by
+//! virtual runtime. Programs of one controller are removed without a look at those of others.
 
-use std::collections::VecDeque;
-use std::mem;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ProgramRun;
+use super::controller_queue::{ControllerQueue, State};
+use super::totals::Totals;
 use crate::id::{ControllerId, RunId};
-use crate::limits::{
-    RUN_SLOTS_PER_CONTROLLER, RUN_SLOTS_SHARED, RUN_SLOTS_TOTAL, WAITING_BYTES_MAX_PER_CONTROLLER,
-};
+use crate::limits::WAITING_BYTES_MAX_PER_CONTROLLER;
 
 /// A program in the run queue.
 #[derive(Debug)]
@@ -26,195 +28,132 @@ pub(crate) struct QueuedRun {
 #[derive(Debug, Default)]
 pub(super) struct RunQueue {
     /// Controllers with programs, and those without whose virtual runtime is above the least.
-    controllers: Vec<ControllerQueue>,
-    /// Bytes of values and inputs of programs.
-    value_bytes: usize,
-}
-
-/// Programs of one controller.
-#[derive(Debug)]
-struct ControllerQueue {
-    owner: ControllerId,
-    /// Virtual runtime: the time that its programs have used, from the least of the others on when the first of them came.
-    vruntime_ns: u64,
-    /// Programs with a run slot. The next one is first.
-    running: VecDeque<QueuedRun>,
-    /// Programs without one. The oldest is first.
-    waiting: VecDeque<QueuedRun>,
-    /// Bytes of those that wait.
-    waiting_bytes: usize,
+    controllers: BTreeMap<ControllerId, ControllerQueue>,
+    /// Controllers of each [`State`] by virtual runtime, in nanoseconds.
+    by_vruntime: [BTreeSet<(u64, ControllerId)>; State::COUNT],
+    totals: Totals,
+    /// No program has an earlier deadline.
+    earliest_deadline_ns: u64,
 }
 
 impl RunQueue {
     /// Whether a program may wait: whether its bytes fit into what may wait.
     pub fn fits_waiting_quota(&self, run: &ProgramRun) -> bool {
-        let waiting_bytes = self.of(run.owner).map_or(0, |queue| queue.waiting_bytes);
+        let waiting_bytes = self.controllers.get(&run.owner).map_or(0, ControllerQueue::waiting_bytes);
         waiting_bytes + run.waiting_bytes() <= WAITING_BYTES_MAX_PER_CONTROLLER
     }
 
     /// Whether a program of a controller may begin before all others of it.
     pub fn may_begin(&self, owner: ControllerId) -> bool {
-        match self.of(owner) {
-            Some(queue) => queue.waiting.is_empty() && self.has_slot_for(queue),
-            None => self.used_slots() < RUN_SLOTS_TOTAL,
+        match self.controllers.get(&owner) {
+            Some(queue) => queue.may_begin(&self.totals.without(queue)),
+            None => self.totals.has_slot_for(0),
         }
     }
 
     /// Adds a program. A controller without programs starts at the least virtual runtime of the others, if its own is below.
     pub fn add(&mut self, queued: QueuedRun) {
-        self.value_bytes += queued.run.value_bytes();
-        let (owner, min_vruntime_ns) = (queued.run.owner, self.min_vruntime_ns());
-        let at = self.position(owner).unwrap_or_else(|| {
-            self.controllers.push(ControllerQueue::new(owner));
-            self.controllers.len() - 1
+        let min_vruntime_ns = self.min_vruntime_ns().unwrap_or(0);
+        self.earliest_deadline_ns = self.earliest_deadline_ns.min(queued.deadline_ns);
+        self.change(queued.run.owner, |queue, others| {
+            if queue.is_empty() {
+                queue.vruntime_ns = queue.vruntime_ns.max(min_vruntime_ns);
+            }
+            queue.wait(queued);
+            queue.fill_slots(others);
         });
-        let queue = &mut self.controllers[at];
-        if queue.is_empty() {
-            queue.vruntime_ns = queue.vruntime_ns.max(min_vruntime_ns.unwrap_or(0));
-        }
-        queue.wait(queued);
-        self.fill_slots(at);
     }
 
     /// Takes the program that gets the next time slice.
     pub fn next(&mut self) -> Option<QueuedRun> {
-        let Some(min_vruntime_ns) = self.min_vruntime_ns() else {
-            self.controllers.retain(|queue| !queue.is_empty());
-            return None;
-        };
-        self.controllers.retain(|queue| !queue.is_empty() || queue.vruntime_ns > min_vruntime_ns);
-        let may_run = |queue: &ControllerQueue| queue.vruntime_ns == min_vruntime_ns && self.may_run(queue);
-        let at = self.controllers.iter().position(may_run)?;
-        self.fill_slots(at);
-        let queued = self.controllers[at].running.pop_front()?;
-        self.value_bytes -= queued.run.value_bytes();
-        Some(queued)
+        let next = self.next_controller();
+        self.forget_idle(next.map(|(min_vruntime_ns, _)| min_vruntime_ns));
+        let (_, owner) = next?;
+        self.change(owner, |queue, others| {
+            queue.fill_slots(others);
+            queue.take_next()
+        })
     }
 
     /// Puts a program that goes on behind the others of its controller that have a run slot.
     pub fn put_back(&mut self, queued: QueuedRun) {
-        match self.position(queued.run.owner) {
-            Some(at) => {
-                self.value_bytes += queued.run.value_bytes();
-                self.controllers[at].running.push_back(queued);
-            }
-            None => self.add(queued),
+        let owner = queued.run.owner;
+        if self.controllers.contains_key(&owner) {
+            self.change(owner, |queue, _| queue.put_back(queued));
+        } else {
+            self.add(queued);
         }
     }
 
     /// Charges a controller for a time slice of one of its programs.
     pub fn charge(&mut self, owner: ControllerId, used_ns: u64) {
-        if let Some(at) = self.position(owner) {
-            self.controllers[at].vruntime_ns += used_ns.max(1);
+        if self.controllers.contains_key(&owner) {
+            self.change(owner, |queue, _| queue.vruntime_ns += used_ns.max(1));
         }
     }
 
     /// Bytes of values and inputs of programs.
     pub const fn value_bytes(&self) -> usize {
-        self.value_bytes
+        self.totals.value_bytes
     }
 
     /// Removes the programs whose deadline has passed.
     pub fn take_overdue(&mut self, now_ns: u64) -> Vec<QueuedRun> {
-        let overdue: Vec<QueuedRun> =
-            self.controllers.iter_mut().flat_map(|queue| queue.take_overdue(now_ns)).collect();
-        self.value_bytes -= overdue.iter().map(|queued| queued.run.value_bytes()).sum::<usize>();
+        if now_ns < self.earliest_deadline_ns {
+            return Vec::new();
+        }
+        let owners: Vec<ControllerId> = self.controllers.keys().copied().collect();
+        let take = |owner| self.change(owner, |queue, _| queue.take_overdue(now_ns));
+        let overdue = owners.into_iter().flat_map(take).collect();
+        let deadlines_ns = self.controllers.values().filter_map(ControllerQueue::earliest_deadline_ns);
+        self.earliest_deadline_ns = deadlines_ns.min().unwrap_or(u64::MAX);
         overdue
     }
 
-    /// Removes the programs for which `is_cancelled` holds.
+    /// Removes the programs for which `is_cancelled` holds, in one pass over all.
     pub fn remove_if(&mut self, mut is_cancelled: impl FnMut(&QueuedRun) -> bool) {
-        for queue in &mut self.controllers {
-            queue.running.retain(|queued| !is_cancelled(queued));
-            queue.waiting.retain(|queued| !is_cancelled(queued));
-            queue.waiting_bytes = queue.waiting.iter().map(|queued| queued.run.waiting_bytes()).sum();
+        let owners: Vec<ControllerId> = self.controllers.keys().copied().collect();
+        for owner in owners {
+            self.change(owner, |queue, _| queue.remove_if(&mut is_cancelled));
         }
-        let all = self.controllers.iter().flat_map(|queue| queue.running.iter().chain(&queue.waiting));
-        self.value_bytes = all.map(|queued| queued.run.value_bytes()).sum();
-    }
-
-    fn of(&self, owner: ControllerId) -> Option<&ControllerQueue> {
-        self.position(owner).map(|at| &self.controllers[at])
-    }
-
-    fn position(&self, owner: ControllerId) -> Option<usize> {
-        self.controllers.iter().position(|queue| queue.owner == owner)
     }
 
     /// The least virtual runtime of a controller of which a program may run.
     fn min_vruntime_ns(&self) -> Option<u64> {
-        let may_run = self.controllers.iter().filter(|queue| self.may_run(queue));
-        may_run.map(|queue| queue.vruntime_ns).min()
+        self.next_controller().map(|(vruntime_ns, _)| vruntime_ns)
     }
 
-    fn may_run(&self, queue: &ControllerQueue) -> bool {
-        !queue.running.is_empty() || !queue.waiting.is_empty() && self.has_slot_for(queue)
+    /// The controller whose program goes next, behind its virtual runtime.
+    fn next_controller(&self) -> Option<(u64, ControllerId)> {
+        let first = |state: State| self.by_vruntime[state as usize].first().copied();
+        let waiting = first(State::Waiting).filter(|_| self.totals.has_slot_for(0));
+        first(State::Running).into_iter().chain(waiting).min()
     }
 
-    fn used_slots(&self) -> usize {
-        self.controllers.iter().map(|queue| queue.running.len()).sum()
-    }
-
-    /// Whether a run slot is free for a controller: its first one, or one of those that controllers share.
-    fn has_slot_for(&self, queue: &ControllerQueue) -> bool {
-        let shared = |queue: &ControllerQueue| queue.running.len().saturating_sub(1);
-        let is_free = match queue.running.len() {
-            0 => true,
-            running if running < RUN_SLOTS_PER_CONTROLLER => {
-                self.controllers.iter().map(shared).sum::<usize>() < RUN_SLOTS_SHARED
-            }
-            _ => false,
-        };
-        is_free && self.used_slots() < RUN_SLOTS_TOTAL
-    }
-
-    /// Gives free run slots to programs of the controller at `at` that wait.
-    fn fill_slots(&mut self, at: usize) {
-        while !self.controllers[at].waiting.is_empty() && self.has_slot_for(&self.controllers[at]) {
-            self.controllers[at].give_slot();
+    /// Forgets controllers without programs whose virtual runtime is no greater than the least, or all if no program may run.
+    fn forget_idle(&mut self, min_vruntime_ns: Option<u64>) {
+        let idle = &mut self.by_vruntime[State::Idle as usize];
+        while let Some((vruntime_ns, owner)) = idle.first().copied()
+            && min_vruntime_ns.is_none_or(|min_vruntime_ns| vruntime_ns <= min_vruntime_ns)
+        {
+            idle.pop_first();
+            self.controllers.remove(&owner);
         }
     }
-}
 
-impl ControllerQueue {
-    fn new(owner: ControllerId) -> Self {
-        let (running, waiting) = (VecDeque::new(), VecDeque::new());
-        Self { owner, vruntime_ns: 0, running, waiting, waiting_bytes: 0 }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.running.is_empty() && self.waiting.is_empty()
-    }
-
-    fn wait(&mut self, queued: QueuedRun) {
-        self.waiting_bytes += queued.run.waiting_bytes();
-        self.waiting.push_back(queued);
-    }
-
-    /// Takes the program that has waited longest.
-    fn take_waiting(&mut self) -> Option<QueuedRun> {
-        let queued = self.waiting.pop_front()?;
-        self.waiting_bytes -= queued.run.waiting_bytes();
-        Some(queued)
-    }
-
-    fn give_slot(&mut self) {
-        let queued = self.take_waiting();
-        self.running.extend(queued);
-    }
-
-    fn take_overdue(&mut self, now_ns: u64) -> Vec<QueuedRun> {
-        let is_overdue = |queued: &QueuedRun| queued.deadline_ns <= now_ns;
-        let mut overdue = Vec::new();
-        while self.waiting.front().is_some_and(is_overdue) {
-            overdue.extend(self.take_waiting());
-        }
-        if self.running.iter().any(is_overdue) {
-            let (stopped, others) = mem::take(&mut self.running).into_iter().partition(is_overdue);
-            self.running = others;
-            overdue.extend::<VecDeque<_>>(stopped);
-        }
-        overdue
+    /// Changes what a controller has. `change` also gets what the others hold.
+    fn change<R>(
+        &mut self,
+        owner: ControllerId,
+        change: impl FnOnce(&mut ControllerQueue, &Totals) -> R,
+    ) -> R {
+        let queue = self.controllers.entry(owner).or_default();
+        self.by_vruntime[queue.state() as usize].remove(&(queue.vruntime_ns, owner));
+        let others = self.totals.without(queue);
+        let result = change(queue, &others);
+        self.totals = others.with(queue);
+        self.by_vruntime[queue.state() as usize].insert((queue.vruntime_ns, owner));
+        result
     }
 }
 
@@ -226,6 +165,7 @@ mod tests {
     use byway_programs::{BuiltIn, Program, Ranges};
 
     use super::*;
+    use crate::limits::{RUN_SLOTS_PER_CONTROLLER, RUN_SLOTS_TOTAL};
     use crate::program_runs::{RangesRun, RunOver};
 
     fn queued(id: u64, owner: u16) -> QueuedRun {
@@ -329,7 +269,7 @@ mod tests {
         for owner in 0..9 {
             (0..40).for_each(|id| queue.add(queued(id, owner)));
         }
-        let running: Vec<usize> = queue.controllers.iter().map(|queue| queue.running.len()).collect();
+        let running: Vec<usize> = queue.controllers.values().map(ControllerQueue::run_slots).collect();
         assert_eq!(running, [32, 32, 3, 1, 1, 1, 1, 1, 1]);
         let mut served = owners(&mut queue, 9, |_| 10);
         served.sort_unstable();
@@ -357,6 +297,24 @@ mod tests {
     }
 
     #[test]
+    fn totals_and_order_follow_every_change_of_a_controller() {
+        let mut queue = RunQueue::default();
+        for owner in 0..5 {
+            (0..50).for_each(|id| queue.add(queued(10 * id + u64::from(owner), owner)));
+        }
+        (0..500).for_each(|turn| _ = run_next(&mut queue, |owner| owner.into(), turn % 3 != 0));
+        queue.remove_if(|queued| queued.id.0 % 4 == 0);
+        assert!(!queue.take_overdue(200).is_empty());
+        let counted = queue.controllers.values().fold(Totals::default(), |sum, queue| sum.with(queue));
+        assert_eq!(queue.totals, counted);
+        let ordered = queue.by_vruntime.iter().flatten().map(|(vruntime_ns, owner)| (owner, vruntime_ns));
+        let ordered: BTreeMap<_, _> = ordered.collect();
+        let controllers = queue.controllers.iter().map(|(owner, queue)| (owner, &queue.vruntime_ns));
+        assert_eq!(ordered, controllers.collect());
+        assert_eq!(queue.by_vruntime.iter().map(BTreeSet::len).sum::<usize>(), queue.controllers.len());
+    }
+
+    #[test]
     fn programs_wait_while_there_is_room_for_them() {
         let mut queue = RunQueue::default();
         let bytes = queued(0, 1).run.waiting_bytes();
@@ -372,7 +330,9 @@ mod tests {
     fn program_that_waits_takes_no_more_memory_than_is_counted() {
         /// Of the entry of its command in the table of its controller.
         const COMMAND_BYTES: usize = 128;
-        let bytes = size_of::<QueuedRun>() + size_of::<RangesRun>() + COMMAND_BYTES;
+        // Nodes of a BTreeMap are half full at least.
+        let queued_bytes = 2 * (size_of::<RunId>() + size_of::<QueuedRun>());
+        let bytes = queued_bytes + size_of::<RangesRun>() + COMMAND_BYTES;
         assert!(bytes <= queued(0, 1).run.waiting_bytes(), "{bytes} bytes");
     }
 }

@@ -1,0 +1,52 @@
+//! What controllers hold together of what is bounded, counted as it changes.
+
+use super::controller_queue::ControllerQueue;
+use crate::limits::{RUN_SLOTS_PER_CONTROLLER, RUN_SLOTS_SHARED, RUN_SLOTS_TOTAL};
+
+/// What controllers hold together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Totals {
+    pub run_slots: usize,
+    /// Run slots beside the first one of each controller.
+    pub shared_slots: usize,
+    /// Bytes of values and inputs.
+    pub value_bytes: usize,
+}
+
+impl Totals {
+    /// What a controller holds.
+    fn of(queue: &ControllerQueue) -> Self {
+        let run_slots = queue.run_slots();
+        Self { run_slots, shared_slots: run_slots.saturating_sub(1), value_bytes: queue.value_bytes() }
+    }
+
+    /// With what another controller holds.
+    pub fn with(&self, queue: &ControllerQueue) -> Self {
+        let own = Self::of(queue);
+        Self {
+            run_slots: self.run_slots + own.run_slots,
+            shared_slots: self.shared_slots + own.shared_slots,
+            value_bytes: self.value_bytes + own.value_bytes,
+        }
+    }
+
+    /// Without what one of the controllers holds.
+    pub fn without(&self, queue: &ControllerQueue) -> Self {
+        let own = Self::of(queue);
+        Self {
+            run_slots: self.run_slots - own.run_slots,
+            shared_slots: self.shared_slots - own.shared_slots,
+            value_bytes: self.value_bytes - own.value_bytes,
+        }
+    }
+
+    /// Whether a run slot is free for a controller that holds `own` beside these: its first one, or one of those that controllers share.
+    pub const fn has_slot_for(&self, own: usize) -> bool {
+        let is_free = match own {
+            0 => true,
+            1..RUN_SLOTS_PER_CONTROLLER => self.shared_slots + own - 1 < RUN_SLOTS_SHARED,
+            _ => false,
+        };
+        is_free && self.run_slots + own < RUN_SLOTS_TOTAL
+    }
+}

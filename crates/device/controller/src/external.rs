@@ -10,10 +10,14 @@ use crate::outcome::{ExternalCommand, ExternalWork};
 use crate::payload::Mapped;
 use crate::ticket::Ticket;
 
+type ByIdentifier = HashMap<(u16, u16), ExternalWork, BuildHasherDefault<WorkHasher>>;
+
 /// Commands of one controller that external engines execute.
 #[derive(Debug, Default)]
 pub(crate) struct ExternalCommands {
     commands: HashMap<ExternalWork, Outstanding, BuildHasherDefault<WorkHasher>>,
+    /// What commands wait for, by submission queue and command identifier. Of two with the same identifier, which no host may use, one.
+    by_identifier: ByIdentifier,
     /// Unused lists for the host memory of the next commands.
     #[expect(clippy::vec_box, reason = "each moves as a pointer from one command to the next")]
     spare: Vec<Box<Mapped>>,
@@ -28,7 +32,8 @@ pub(crate) struct Outstanding {
     pub mapped: Option<Box<Mapped>>,
 }
 
-/// Multiplies: the device numbers its work itself, so no host chooses keys that collide.
+/// Multiplies: the device numbers its work itself, so no host chooses keys that collide. Of the command identifiers of one queue, which its host
+/// chooses, no two have the same lowest 16 bits of the hash.
 #[derive(Debug, Default)]
 struct WorkHasher(u64);
 
@@ -50,6 +55,11 @@ impl Hasher for WorkHasher {
     }
 
     #[inline]
+    fn write_u16(&mut self, word: u16) {
+        self.write_u64(word.into());
+    }
+
+    #[inline]
     fn write_isize(&mut self, discriminant: isize) {
         self.write_u64(discriminant as u64);
     }
@@ -62,6 +72,7 @@ impl Hasher for WorkHasher {
 impl ExternalCommands {
     /// Takes every command, in no order: controller reset.
     pub fn take_all(&mut self) -> Vec<ExternalWork> {
+        self.by_identifier.clear();
         self.commands.drain().map(|(work, _)| work).collect()
     }
 
@@ -72,12 +83,15 @@ impl ExternalCommands {
             std::mem::swap(&mut *mapped, from);
             mapped
         });
+        self.by_identifier.insert((ticket.sqid, ticket.cid), at.work);
         self.commands.insert(at.work, Outstanding { ticket, at, mapped });
     }
 
     /// Takes the command that waits for `work`.
     pub fn remove(&mut self, work: ExternalWork) -> Option<Outstanding> {
-        self.commands.remove(&work)
+        let command = self.commands.remove(&work)?;
+        forget_identifier(&mut self.by_identifier, &command);
+        Some(command)
     }
 
     /// Takes a list back for the next command.
@@ -87,8 +101,7 @@ impl ExternalCommands {
 
     /// What command `cid` of queue `sqid` waits for.
     pub fn find(&self, sqid: u16, cid: u16) -> Option<ExternalWork> {
-        let is_it = |command: &Outstanding| (command.ticket.sqid, command.ticket.cid) == (sqid, cid);
-        self.commands.iter().find(|(_, command)| is_it(command)).map(|(at, _)| *at)
+        self.by_identifier.get(&(sqid, cid)).copied()
     }
 
     /// Whether a command of queue pair `qid` waits, for its place in the completion queue too.
@@ -107,6 +120,18 @@ impl ExternalCommands {
     }
 
     fn take_each(&mut self, is_wanted: impl Fn(&Outstanding) -> bool) -> Vec<Outstanding> {
-        self.commands.extract_if(|_, command| is_wanted(command)).map(|(_, command)| command).collect()
+        let Self { commands, by_identifier, .. } = self;
+        let taken = commands.extract_if(|_, command| is_wanted(command));
+        taken
+            .map(|(_, command)| command)
+            .inspect(|command| forget_identifier(by_identifier, command))
+            .collect()
+    }
+}
+
+fn forget_identifier(by_identifier: &mut ByIdentifier, command: &Outstanding) {
+    let identifier = (command.ticket.sqid, command.ticket.cid);
+    if by_identifier.get(&identifier) == Some(&command.at.work) {
+        by_identifier.remove(&identifier);
     }
 }

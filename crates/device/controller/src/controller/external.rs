@@ -28,7 +28,7 @@ impl Controller {
     ) {
         let Done { work, result, text, at_ps, .. } = done;
         let Some(Outstanding { ticket, at, mut mapped }) = self.external.remove(work) else {
-            return subsystem.abandon_external(work);
+            return subsystem.abandon_external(self.id, work);
         };
         let qid = ticket.sqid;
         let timing = DeferredCompletion { begun_ps: port.meter.cursor_ps(), reads_end_ps: at_ps };
@@ -103,7 +103,7 @@ impl Controller {
         (sqid, cid): (u16, u16),
     ) -> bool {
         let Some(work) = self.external.find(sqid, cid) else { return false };
-        if !subsystem.cancel_external(work) {
+        if !subsystem.cancel_external(self.id, work) {
             return false;
         }
         let Some(Outstanding { ticket, at, mapped }) = self.external.remove(work) else {
@@ -147,11 +147,11 @@ impl Controller {
             self.forget_plan_of(work);
             match work {
                 ExternalWork::Engine { .. } => {}
-                ExternalWork::Query(_) => subsystem.abandon_external(work),
+                ExternalWork::Query(_) => subsystem.abandon_external(self.id, work),
                 ExternalWork::Program(id) => _ = programs.insert(id),
             }
         }
-        subsystem.abandon_programs(&programs);
+        subsystem.abandon_programs(self.id, &programs);
     }
 
     /// Namespace `nsid` is gone with its engine: its commands fail, and so do completions whose data was not taken.

@@ -1,6 +1,6 @@
 //! The programs of one controller in the run queue.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::mem;
 
 use super::run_queue::QueuedRun;
@@ -121,6 +121,25 @@ impl ControllerQueue {
         }
         self.value_bytes -= overdue.iter().map(|queued| queued.run.value_bytes()).sum::<usize>();
         overdue
+    }
+
+    /// Removes programs. Of those that wait, only these are looked at.
+    pub fn remove(&mut self, ids: &HashSet<RunId>) {
+        let Self { running, waiting, waiting_bytes, value_bytes, .. } = self;
+        running.retain(|queued| {
+            let is_removed = ids.contains(&queued.id);
+            *value_bytes -= if is_removed { queued.run.value_bytes() } else { 0 };
+            !is_removed
+        });
+        for queued in ids.iter().filter_map(|id| waiting.remove(id)) {
+            *waiting_bytes -= queued.run.waiting_bytes();
+            *value_bytes -= queued.run.value_bytes();
+        }
+    }
+
+    /// Removes all programs.
+    pub fn clear(&mut self) {
+        *self = Self { vruntime_ns: self.vruntime_ns, ..Self::default() };
     }
 
     /// Removes the programs for which `is_cancelled` holds.

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `budget.rs` | what programs may do while one thread holds the run lock |
 //! | `controller_queue.rs` | the programs of one controller in the run queue |
+//! | `kept_outputs.rs` | outputs of programs that have ended |
 //! | `ranges_run.rs` | a program over ranges, which takes memory once it has begun |
 //! | `run_queue.rs` | which program gets the next time slice |
 //! | `totals.rs` | what controllers hold together of what is bounded |
 
 mod budget;
 mod controller_queue;
+mod kept_outputs;
 mod ranges_run;
 mod run_queue;
 mod totals;
@@ -26,6 +28,7 @@ use crate::limits::{EXEC_KEPT_BYTES, WAITING_PROGRAM_BYTES};
 use crate::outcome::{Done, ExternalCommand, ExternalWork};
 
 pub(crate) use budget::{HoldBudget, TimeSlice};
+use kept_outputs::KeptOutputs;
 pub(crate) use ranges_run::RangesRun;
 pub(crate) use run_queue::QueuedRun;
 use run_queue::RunQueue;
@@ -108,14 +111,6 @@ impl ProgramRun {
     }
 }
 
-/// The output of a program that has ended, until its host has it.
-#[derive(Debug)]
-struct KeptOutput {
-    owner: ControllerId,
-    id: RunId,
-    bytes: Vec<u8>,
-}
-
 /// Programs that run.
 #[derive(Debug, Default)]
 pub(crate) struct ProgramRuns {
@@ -127,7 +122,7 @@ pub(crate) struct ProgramRuns {
     last: u64,
     /// Commands of programs that have ended.
     ended: Vec<Done>,
-    outputs: Vec<KeptOutput>,
+    outputs: KeptOutputs,
 }
 
 impl ProgramRuns {
@@ -186,24 +181,23 @@ impl ProgramRuns {
     /// The same of a program with an output, as far as its host takes that. Its reads of the flash ended at modelled time `at_ps`.
     pub fn end_with(&mut self, id: RunId, owner: ControllerId, output: Output, at_ps: u64) {
         let result = Ok([output.len_bytes, 0]);
-        self.outputs.push(KeptOutput { owner, id, bytes: output.bytes });
+        self.outputs.keep(id, owner, output.bytes);
         self.ended.push(Done { owner, work: ExternalWork::Program(id), result, text: None, at_ps });
     }
 
     /// The output of a program that has ended.
     pub fn output(&self, id: RunId) -> Option<&[u8]> {
-        self.outputs.iter().find(|output| output.id == id).map(|output| output.bytes.as_slice())
+        self.outputs.get(id)
     }
 
     /// Forgets the output of a program: its host has it, or is gone.
     pub fn forget_output(&mut self, id: RunId) {
-        self.outputs.retain(|output| output.id != id);
+        self.outputs.forget(id);
     }
 
     /// Bytes of values, inputs and outputs.
-    fn kept_bytes(&self) -> usize {
-        let outputs: usize = self.outputs.iter().map(|output| output.bytes.len()).sum();
-        self.queue.value_bytes() + outputs
+    const fn kept_bytes(&self) -> usize {
+        self.queue.value_bytes() + self.outputs.bytes()
     }
 
     /// Whether a command of a program that ended was not taken.
@@ -216,18 +210,18 @@ impl ProgramRuns {
         self.ended.pop()
     }
 
-    /// Forgets programs, in one pass over all: nothing waits for them any more.
-    pub fn cancel(&mut self, ids: &HashSet<RunId>) {
-        self.queue.remove_if(|queued| ids.contains(&queued.id));
+    /// Forgets programs of a controller: nothing waits for them any more. Programs of other controllers are not looked at.
+    pub fn cancel(&mut self, owner: ControllerId, ids: &HashSet<RunId>) {
+        self.queue.remove(owner, ids);
         self.ended.retain(|done| !matches!(done.work, ExternalWork::Program(id) if ids.contains(&id)));
-        self.outputs.retain(|output| !ids.contains(&output.id));
+        ids.iter().for_each(|id| self.outputs.forget(*id));
     }
 
     /// Forgets the programs of a controller, whose commands are gone.
     pub fn cancel_all_of(&mut self, owner: ControllerId) {
-        self.queue.remove_if(|queued| queued.run.owner == owner);
+        self.queue.remove_all_of(owner);
         self.ended.retain(|done| done.owner != owner);
-        self.outputs.retain(|output| output.owner != owner);
+        self.outputs.forget_all_of(owner);
     }
 
     /// Ends each program for which `reason` gives an error.

@@ -7,7 +7,7 @@
 //! To add, take, put back or charge takes O(log controllers) time: what controllers hold together is counted, and controllers are ordered by
 //! virtual runtime. Programs of one controller are removed without a look at those of others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::ProgramRun;
 use super::controller_queue::{ControllerQueue, State};
@@ -108,6 +108,20 @@ impl RunQueue {
         let deadlines_ns = self.controllers.values().filter_map(ControllerQueue::earliest_deadline_ns);
         self.earliest_deadline_ns = deadlines_ns.min().unwrap_or(u64::MAX);
         overdue
+    }
+
+    /// Removes programs of a controller.
+    pub fn remove(&mut self, owner: ControllerId, ids: &HashSet<RunId>) {
+        if self.controllers.contains_key(&owner) {
+            self.change(owner, |queue, _| queue.remove(ids));
+        }
+    }
+
+    /// Removes all programs of a controller.
+    pub fn remove_all_of(&mut self, owner: ControllerId) {
+        if self.controllers.contains_key(&owner) {
+            self.change(owner, |queue, _| queue.clear());
+        }
     }
 
     /// Removes the programs for which `is_cancelled` holds, in one pass over all.
@@ -304,6 +318,8 @@ mod tests {
         }
         (0..500).for_each(|turn| _ = run_next(&mut queue, |owner| owner.into(), turn % 3 != 0));
         queue.remove_if(|queued| queued.id.0 % 4 == 0);
+        queue.remove(ControllerId(1), &HashSet::from([11, 491, 492].map(RunId)));
+        queue.remove_all_of(ControllerId(2));
         assert!(!queue.take_overdue(200).is_empty());
         let counted = queue.controllers.values().fold(Totals::default(), |sum, queue| sum.with(queue));
         assert_eq!(queue.totals, counted);
@@ -312,6 +328,23 @@ mod tests {
         let controllers = queue.controllers.iter().map(|(owner, queue)| (owner, &queue.vruntime_ns));
         assert_eq!(ordered, controllers.collect());
         assert_eq!(queue.by_vruntime.iter().map(BTreeSet::len).sum::<usize>(), queue.controllers.len());
+    }
+
+    #[test]
+    fn removed_programs_of_a_controller_leave_run_slots_and_room_to_its_others() {
+        let mut queue = RunQueue::default();
+        let slots = RUN_SLOTS_PER_CONTROLLER as u64;
+        (0..slots + 3).for_each(|id| queue.add(queued(id, 1)));
+        queue.add(queued(slots + 3, 2));
+        let waiting_bytes = |queue: &RunQueue| queue.controllers[&ControllerId(1)].waiting_bytes();
+        let before_bytes = waiting_bytes(&queue);
+        queue.remove(ControllerId(1), &HashSet::from([0, slots + 1, slots + 3].map(RunId)));
+        assert_eq!(waiting_bytes(&queue), before_bytes / 3 * 2);
+        assert_eq!(queue.totals.run_slots as u64, slots);
+        queue.remove_all_of(ControllerId(3));
+        queue.remove_all_of(ControllerId(1));
+        assert_eq!((waiting_bytes(&queue), queue.totals.run_slots), (0, 1));
+        assert_eq!(queue.next().map(|queued| queued.id.0), Some(slots + 3));
     }
 
     #[test]

@@ -121,14 +121,15 @@ impl Subsystem {
         self.engine_commands().compare
     }
 
-    /// Cancels a command that its engine has not started, or that waits for a query or a program, which ends; whether that was possible.
-    pub(crate) fn cancel_external(&mut self, work: ExternalWork) -> bool {
+    /// Cancels a command of controller `owner` that its engine has not started, or that waits for a query or a program, which ends; whether that
+    /// was possible.
+    pub(crate) fn cancel_external(&mut self, owner: ControllerId, work: ExternalWork) -> bool {
         match work {
             ExternalWork::Engine { nsid, place } => {
                 return self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place));
             }
             ExternalWork::Query(id) => self.cancel_query(id),
-            ExternalWork::Program(id) => self.cancel_program(id),
+            ExternalWork::Program(id) => self.cancel_program(owner, id),
         }
         true
     }
@@ -165,19 +166,19 @@ impl Subsystem {
         }
     }
 
-    /// Releases the slot of a command whose queue is gone, or ends the query or the program that it waited for.
-    pub(crate) fn abandon_external(&mut self, work: ExternalWork) {
+    /// Releases the slot of a command of controller `owner` whose queue is gone, or ends the query or the program that it waited for.
+    pub(crate) fn abandon_external(&mut self, owner: ControllerId, work: ExternalWork) {
         self.release_external(work);
         match work {
             ExternalWork::Engine { .. } => {}
             ExternalWork::Query(id) => self.cancel_query(id),
-            ExternalWork::Program(id) => self.cancel_program(id),
+            ExternalWork::Program(id) => self.cancel_program(owner, id),
         }
     }
 
     /// Releases the slot of a command whose controller is gone.
     pub fn release_done(&mut self, done: &Done) {
-        self.abandon_external(done.work);
+        self.abandon_external(done.owner, done.work);
     }
 
     /// Copies the data of a command to `into`, fills the rest with zeroes, and releases its slot. Only zeroes if the

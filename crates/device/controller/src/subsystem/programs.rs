@@ -74,20 +74,20 @@ impl Subsystem {
         self.programs.next_done()
     }
 
-    /// Cancels a program.
-    pub(super) fn cancel_program(&mut self, id: RunId) {
-        self.programs.cancel(&HashSet::from([id]));
+    /// Cancels a program of a controller.
+    pub(super) fn cancel_program(&mut self, owner: ControllerId, id: RunId) {
+        self.programs.cancel(owner, &HashSet::from([id]));
     }
 
-    /// Ends programs whose commands are gone, in one pass over all programs.
-    pub(crate) fn abandon_programs(&mut self, ids: &HashSet<RunId>) {
+    /// Ends programs of a controller whose commands are gone.
+    pub(crate) fn abandon_programs(&mut self, owner: ControllerId, ids: &HashSet<RunId>) {
         if ids.is_empty() {
             return;
         }
         if let Some(counting) = &mut self.counting {
             ids.iter().for_each(|id| counting.forget_external(ExternalWork::Program(*id)));
         }
-        self.programs.cancel(ids);
+        self.programs.cancel(owner, ids);
     }
 
     /// Cancels the programs of a controller.

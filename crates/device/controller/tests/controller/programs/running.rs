@@ -256,6 +256,22 @@ fn programs_beyond_those_that_run_at_a_time_wait_until_one_ends() {
 }
 
 #[test]
+fn abort_of_a_program_that_waits_for_a_run_slot_leaves_the_others() {
+    let mut host = host();
+    (0..32).for_each(|_| _ = begin(&mut host, FREE, 0));
+    let [first, second, third] = [100_000, 1, 1].map(|count| begin(&mut host, COUNTER, count));
+    abort(&mut host, second);
+    let mut again = Command::new(AdminOpcode::ABORT.0, 0, 0);
+    again.cdw10 = AbortCdw10::new().with_sqid(QUEUE).with_cid(second).into_bits();
+    assert_eq!(host.admin(again).dw0, 1, "it is over");
+    assert_eq!(step(&mut host), ProgramsProgress::Running);
+    [first, third].into_iter().for_each(|cid| abort(&mut host, cid));
+    assert!(host.delete_sq(QUEUE).is_success());
+    assert_eq!(std::iter::from_fn(|| host.reap(QUEUE)).count(), 32);
+    assert_eq!(step(&mut host), ProgramsProgress::Idle);
+}
+
+#[test]
 fn programs_of_more_than_a_full_queue_wait_and_end() {
     const EXECUTES: usize = 1_500;
     let mut host = host();

@@ -13,6 +13,10 @@ pub const MAX_TRANSFER_BYTES: usize = 16 << 20;
 /// Highest namespace identifier, and so how many there may be (Identify Controller NN, MNAN).
 pub const MAX_NAMESPACES: u32 = 64;
 
+/// Most controllers of a subsystem. Identify lists at most 2047 (Base 2.1, figure 137); over fabrics there can be that many
+/// beside the one on PCIe.
+pub const MAX_CONTROLLERS: u16 = 2048;
+
 /// Queue pairs besides the admin queue.
 pub const MAX_IO_QUEUES: u16 = 128;
 
@@ -71,6 +75,16 @@ pub(crate) const RUN_SLOTS_TOTAL: usize = 128;
 
 /// Most bytes of programs of one controller that wait for a run slot: 65,536 of them, over a set of ranges.
 pub(crate) const WAITING_BYTES_MAX_PER_CONTROLLER: usize = 32 << 20;
+
+/// Bytes of waiting programs that each controller may have, whatever the others have: 128 programs over a set of ranges.
+pub(crate) const WAITING_BYTES_RESERVED_PER_CONTROLLER: usize = 64 << 10;
+
+/// Most bytes of waiting programs of all controllers.
+pub(crate) const WAITING_BYTES_TOTAL: usize = 256 << 20;
+
+/// Bytes of waiting programs that controllers share beside what is reserved for each.
+pub(crate) const WAITING_BYTES_SHARED: usize =
+    WAITING_BYTES_TOTAL - MAX_CONTROLLERS as usize * WAITING_BYTES_RESERVED_PER_CONTROLLER;
 
 /// What a program that waits takes at most, with its command and without its ranges.
 pub(crate) const WAITING_PROGRAM_BYTES: usize = 512;

@@ -13,7 +13,6 @@ use super::ProgramRun;
 use super::controller_queue::{ControllerQueue, State};
 use super::totals::Totals;
 use crate::id::{ControllerId, RunId};
-use crate::limits::WAITING_BYTES_MAX_PER_CONTROLLER;
 
 /// A program in the run queue.
 #[derive(Debug)]
@@ -39,8 +38,13 @@ pub(super) struct RunQueue {
 impl RunQueue {
     /// Whether a program may wait: whether its bytes fit into what may wait.
     pub fn fits_waiting_quota(&self, run: &ProgramRun) -> bool {
-        let waiting_bytes = self.controllers.get(&run.owner).map_or(0, ControllerQueue::waiting_bytes);
-        waiting_bytes + run.waiting_bytes() <= WAITING_BYTES_MAX_PER_CONTROLLER
+        match self.controllers.get(&run.owner) {
+            Some(queue) => {
+                let own_bytes = queue.waiting_bytes() + run.waiting_bytes();
+                self.totals.without(queue).fits_waiting_quota(own_bytes)
+            }
+            None => self.totals.fits_waiting_quota(run.waiting_bytes()),
+        }
     }
 
     /// Whether a program of a controller may begin before all others of it.
@@ -179,12 +183,20 @@ mod tests {
     use byway_programs::{BuiltIn, Program, Ranges};
 
     use super::*;
-    use crate::limits::{RUN_SLOTS_PER_CONTROLLER, RUN_SLOTS_TOTAL};
+    use crate::limits::{
+        RUN_SLOTS_PER_CONTROLLER, RUN_SLOTS_TOTAL, WAITING_BYTES_MAX_PER_CONTROLLER,
+        WAITING_BYTES_RESERVED_PER_CONTROLLER, WAITING_BYTES_SHARED, WAITING_BYTES_TOTAL,
+    };
     use crate::program_runs::{RangesRun, RunOver};
 
     fn queued(id: u64, owner: u16) -> QueuedRun {
+        listed(id, owner, 0)
+    }
+
+    /// A program whose command brought so many ranges.
+    fn listed(id: u64, owner: u16, ranges: usize) -> QueuedRun {
         let program = Arc::new(Program::built_in(BuiltIn::Crc32c));
-        let run = RangesRun::new(program, Arc::new(Ranges::default()), 0, [0; 2]);
+        let run = RangesRun::new(program, Arc::new(Ranges::default()), ranges, [0; 2]);
         let run = ProgramRun { owner: ControllerId(owner), nsid: 1, over: RunOver::Ranges(Box::new(run)) };
         QueuedRun { id: RunId(id), run, deadline_ns: id }
     }
@@ -357,6 +369,35 @@ mod tests {
         assert!(queue.fits_waiting_quota(&queued(0, 2).run));
         queue.remove_if(|queued| queued.id.0 == 99);
         assert!(queue.fits_waiting_quota(&queued(0, 1).run));
+    }
+
+    #[test]
+    fn controllers_that_fill_the_shared_room_leave_each_other_one_its_reserved_room() {
+        let mut totals = Totals { shared_waiting_bytes: WAITING_BYTES_SHARED, ..Totals::default() };
+        assert!(totals.fits_waiting_quota(WAITING_BYTES_RESERVED_PER_CONTROLLER));
+        assert!(!totals.fits_waiting_quota(WAITING_BYTES_RESERVED_PER_CONTROLLER + 1));
+        totals.shared_waiting_bytes -= 1;
+        assert!(totals.fits_waiting_quota(WAITING_BYTES_RESERVED_PER_CONTROLLER + 1));
+        assert!(!Totals::default().fits_waiting_quota(WAITING_BYTES_MAX_PER_CONTROLLER + 1));
+    }
+
+    #[test]
+    fn waiting_programs_of_all_controllers_stay_within_the_room_of_the_device() {
+        let mut queue = RunQueue::default();
+        let fill = |queue: &mut RunQueue, owner: u16| {
+            let mut added = 0;
+            while queue.fits_waiting_quota(&listed(added, owner, 64).run) {
+                queue.add(listed(added, owner, 64));
+                added += 1;
+            }
+            added
+        };
+        let added: Vec<u64> = (0..12).map(|owner| fill(&mut queue, owner)).collect();
+        let waiting_bytes: usize = queue.controllers.values().map(ControllerQueue::waiting_bytes).sum();
+        assert!(waiting_bytes <= WAITING_BYTES_SHARED + 12 * WAITING_BYTES_RESERVED_PER_CONTROLLER);
+        assert!(waiting_bytes < WAITING_BYTES_TOTAL && added[11] > 20, "{added:?}");
+        queue.remove_all_of(ControllerId(0));
+        assert!(fill(&mut queue, 11) > 10_000);
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! Sets of controllers, and a value for each.
 
 use crate::id::ControllerId;
-
-/// Most controllers of a subsystem. Identify lists at most 2047 (Base 2.1, figure 137); over fabrics there can be that many
-/// beside the one on PCIe.
-pub const MAX_CONTROLLERS: u16 = 2048;
+use crate::limits::MAX_CONTROLLERS;
 
 const WORDS: usize = MAX_CONTROLLERS as usize / u64::BITS as usize;
 

@@ -38,8 +38,8 @@ use crate::program_runs::ProgramRuns;
 use crate::query::QueryTable;
 use crate::reservation::{Hosts, Notices, Reservations};
 
+pub use crate::limits::MAX_CONTROLLERS;
 pub use changes::Changes;
-pub use controllers::MAX_CONTROLLERS;
 pub(crate) use controllers::{ControllerSet, PerController};
 pub(crate) use exec::Begun;
 pub(crate) use following::{Attempts, OVERTAKEN, READS};

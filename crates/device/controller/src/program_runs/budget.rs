@@ -46,11 +46,13 @@ impl HoldBudget {
         time_ns.max(slice.steps.saturating_sub(self.steps))
     }
 
-    /// Whether `program` may begin by the thread that executes its command.
-    pub fn admits(&mut self, program: &Program, runner: &dyn ProgramRunner) -> bool {
+    /// Begins a time slice of `program` by the thread that executes its command, if the program may begin there.
+    pub fn begin_inline(&mut self, program: &Program, runner: &dyn ProgramRunner) -> Option<TimeSlice> {
         let steps = program.start_steps();
         let is_short = program.is_interruptible() && steps <= INLINE_STEPS && steps < self.steps;
-        is_short && self.begin_slice(runner).is_some()
+        let slice = is_short.then(|| self.begin_slice(runner)).flatten()?;
+        self.charge(steps);
+        Some(slice)
     }
 
     /// When the time for programs ends.

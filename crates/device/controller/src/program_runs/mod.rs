@@ -19,12 +19,13 @@ mod totals;
 use std::collections::HashSet;
 use std::fmt;
 
+use byway_programs::Program;
 use byway_spec::Status;
 
 use crate::error::CommandError;
 use crate::exec::{Output, ValueRun};
 use crate::id::{ControllerId, RunId};
-use crate::limits::{EXEC_KEPT_BYTES, WAITING_PROGRAM_BYTES};
+use crate::limits::{EXEC_KEPT_BYTES, EXECUTE_STEPS_MAX, INLINE_STEPS, WAITING_PROGRAM_BYTES};
 use crate::outcome::{Done, ExternalCommand, ExternalWork};
 
 pub(crate) use budget::{HoldBudget, TimeSlice};
@@ -111,6 +112,15 @@ impl ProgramRun {
     }
 }
 
+/// A time slice of a program by the thread that executes its command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InlineSlice {
+    /// Steps that the program may make.
+    pub steps: u64,
+    /// `None` without a clock.
+    slice: Option<TimeSlice>,
+}
+
 /// Programs that run.
 #[derive(Debug, Default)]
 pub(crate) struct ProgramRuns {
@@ -142,9 +152,24 @@ impl ProgramRuns {
         Ok(ExternalWork::Program(id).into())
     }
 
-    /// Whether a program of a controller may begin at once: it needs a run slot if it goes on.
-    pub fn may_begin(&self, owner: ControllerId) -> bool {
-        self.queue.may_begin(owner)
+    /// Begins a time slice of a program by the thread that executes its command. `None` where it may not begin there: programs have had
+    /// their time of this hold of the run lock, or it would go on without a run slot.
+    pub fn begin_inline(&mut self, owner: ControllerId, program: &Program) -> Option<InlineSlice> {
+        let may_begin = self.queue.may_begin(owner);
+        let Self { runner, budget, .. } = self;
+        let Some(runner) = runner.as_deref() else {
+            return Some(InlineSlice { steps: EXECUTE_STEPS_MAX, slice: None });
+        };
+        let slice = may_begin.then(|| budget.begin_inline(program, runner)).flatten()?;
+        Some(InlineSlice { steps: INLINE_STEPS.min(budget.steps()), slice: Some(slice) })
+    }
+
+    /// Ends such a time slice: charges the controller whose program it was, if programs are in the run queue. Else there are none to share the
+    /// time with, and the clock is not read.
+    pub fn end_inline(&mut self, inline: InlineSlice, owner: ControllerId) {
+        if let Some(slice) = inline.slice.filter(|_| self.queue.has_runnable()) {
+            self.end_slice(slice, owner);
+        }
     }
 
     /// Begins the next time slice of this hold of the run lock: takes its program.

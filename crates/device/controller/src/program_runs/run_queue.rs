@@ -89,11 +89,20 @@ impl RunQueue {
         }
     }
 
-    /// Charges a controller for a time slice of one of its programs.
+    /// Whether a program may run.
+    pub fn has_runnable(&self) -> bool {
+        self.next_controller().is_some()
+    }
+
+    /// Charges a controller for a time slice of one of its programs. One without programs starts as [`add`](Self::add) says, and is not
+    /// charged if no program may run.
     pub fn charge(&mut self, owner: ControllerId, used_ns: u64) {
-        if self.controllers.contains_key(&owner) {
-            self.change(owner, |queue, _| queue.vruntime_ns += used_ns.max(1));
-        }
+        let is_known = self.controllers.contains_key(&owner);
+        let started_ns = if is_known { Some(0) } else { self.min_vruntime_ns() };
+        let Some(started_ns) = started_ns else { return };
+        self.change(owner, |queue, _| {
+            queue.vruntime_ns = queue.vruntime_ns.max(started_ns) + used_ns.max(1);
+        });
     }
 
     /// Bytes of values and inputs of programs.
@@ -254,6 +263,17 @@ mod tests {
             queue.add(queued(0, owner));
         }
         assert_eq!(slices, 100);
+    }
+
+    #[test]
+    fn controller_charged_while_it_has_no_program_goes_behind_the_others_once_it_has_one() {
+        let mut queue = RunQueue::default();
+        queue.charge(ControllerId(2), 70);
+        assert!(queue.controllers.is_empty(), "no program waits meanwhile");
+        queue.add(queued(0, 1));
+        (0..3).for_each(|_| queue.charge(ControllerId(2), 10));
+        queue.add(queued(1, 2));
+        assert_eq!(owners(&mut queue, 6, |_| 10), [1, 1, 1, 1, 2, 1]);
     }
 
     #[test]

@@ -101,19 +101,41 @@ impl Subsystem {
         at_ps: &mut u64,
     ) -> Result<Begun, CommandError> {
         let (taken_bytes, inline_max_bytes) = (request.taken_bytes, request.inline_max_bytes);
-        let steps_max = self.options.program_steps_max;
-        let inline_steps = self.inline_steps(owner, &program);
-        let mut run = ValueRun::begin(self.key_values(nsid)?, program, request, steps_max, *at_ps)?;
-        if let Some(steps) = inline_steps.filter(|steps| run.chunk_steps() <= Some(*steps))
-            && let Some(output) = self.advance_over_value(owner, nsid, &mut run, steps)?
-        {
-            *at_ps = run.at_ps();
+        let inline = self.programs.begin_inline(owner, &program);
+        let inline_steps = inline.map(|inline| inline.steps);
+        let begun = self.begin_over_value((owner, nsid), program, request, inline_steps, at_ps);
+        if let Some(inline) = inline {
+            self.programs.end_inline(inline, owner);
+        }
+        let (run, output) = begun?;
+        if let Some(output) = output {
             return Ok(Begun::Ended(output));
         }
         let over = RunOver::Value { nsid, run: Box::new(run) };
         let pending = self.keep_run(ProgramRun { owner, nsid: programs, over })?;
         let reply = Reply { data_bytes: taken_bytes, room_bytes: taken_bytes, inline_max_bytes };
         Ok(Begun::Pending(ExternalCommand { reply, ..pending }))
+    }
+
+    /// Begins a program over a value, and runs it for `inline_steps` if the first chunk of the value takes no more. Gives the output if it has
+    /// ended.
+    fn begin_over_value(
+        &mut self,
+        (owner, nsid): (ControllerId, u32),
+        program: Arc<Program>,
+        request: ExecRequest,
+        inline_steps: Option<u64>,
+        at_ps: &mut u64,
+    ) -> Result<(ValueRun, Option<Output>), CommandError> {
+        let steps_max = self.options.program_steps_max;
+        let mut run = ValueRun::begin(self.key_values(nsid)?, program, request, steps_max, *at_ps)?;
+        let steps = inline_steps.filter(|steps| run.chunk_steps() <= Some(*steps));
+        let Some(steps) = steps else { return Ok((run, None)) };
+        let output = self.advance_over_value(owner, nsid, &mut run, steps)?;
+        if output.is_some() {
+            *at_ps = run.at_ps();
+        }
+        Ok((run, output))
     }
 
     /// Copies a chunk of a value, and with the last one runs the program over it: about `steps` steps together, if its host still has the

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use byway_programs::{Memory, Program, Progress, Ranges};
+use byway_programs::{Memory, Progress, Ranges};
 use byway_spec::Status;
 use byway_spec::programs::MemoryRangeDescriptor;
 
@@ -12,7 +12,6 @@ use super::{IN_PROGRESS, NO_NAMESPACE, Subsystem};
 use crate::error::CommandError;
 use crate::exec::Output;
 use crate::id::{ControllerId, RunId};
-use crate::limits::{EXECUTE_STEPS_MAX, INLINE_STEPS};
 use crate::namespace::{Namespace, Prepared, ProgramsNamespace, Wanted, refused, stopped};
 use crate::outcome::{Done, ExternalCommand, ExternalWork, Outcome};
 use crate::program_runs::{
@@ -148,11 +147,13 @@ impl Subsystem {
         prepared: Prepared,
     ) -> Result<Outcome, CommandError> {
         let mut run = self.ranges_run(owner, prepared)?;
-        if let Some(steps) = self.inline_steps(owner, run.program())
-            && let Progress::Done(value) = self.advance_over_ranges(owner, &mut run, steps)?
-        {
-            let [dw0, dw1] = dwords(value);
-            return Ok(Outcome::Done { dw0, dw1 });
+        if let Some(inline) = self.programs.begin_inline(owner, run.program()) {
+            let progress = self.advance_over_ranges(owner, &mut run, inline.steps);
+            self.programs.end_inline(inline, owner);
+            if let Progress::Done(value) = progress? {
+                let [dw0, dw1] = dwords(value);
+                return Ok(Outcome::Done { dw0, dw1 });
+            }
         }
         let over = RunOver::Ranges(Box::new(run));
         self.keep_run(ProgramRun { owner, nsid, over }).map(Outcome::External)
@@ -172,19 +173,6 @@ impl Subsystem {
     pub(super) fn keep_run(&mut self, run: ProgramRun) -> Result<ExternalCommand, CommandError> {
         let time_max_ns = u64::try_from(self.options.program_time_max.as_nanos()).unwrap_or(u64::MAX);
         self.programs.add(run, time_max_ns)
-    }
-
-    /// Steps that a program may make by the thread that executes its command; `None` where it may not begin there: programs have had
-    /// their time, or it would go on without a run slot.
-    pub(super) fn inline_steps(&mut self, owner: ControllerId, program: &Program) -> Option<u64> {
-        let may_begin = self.programs.may_begin(owner);
-        let ProgramRuns { runner, budget, .. } = &mut self.programs;
-        let Some(runner) = runner.as_deref() else { return Some(EXECUTE_STEPS_MAX) };
-        if !may_begin || !budget.admits(program, runner) {
-            return None;
-        }
-        budget.charge(program.start_steps());
-        Some(INLINE_STEPS.min(budget.steps()))
     }
 
     /// Runs about `steps` steps of a program, if its host still has all that it works on.

@@ -83,7 +83,7 @@ pub(crate) fn check(fields: &ExecFields) -> Result<(), CommandError> {
 
 impl ValueRun {
     /// A run of `program` over the value of a key, which ends after `steps_max` steps. Nothing of the value is copied yet. `at_ps` is the
-    /// modelled time at which its reads begin.
+    /// modelled time at which its reads begin, and moves on to where the value is found, or is not.
     ///
     /// # Errors
     /// Key Does Not Exist; what the flash says.
@@ -92,16 +92,16 @@ impl ValueRun {
         program: Arc<Program>,
         request: ExecRequest,
         steps_max: u64,
-        mut at_ps: u64,
+        at_ps: &mut u64,
     ) -> Result<Self, CommandError> {
         let ExecRequest { key, input, taken_bytes, .. } = request;
-        let version = kv.read_value(flash, &key, None, 0, &mut [], &mut at_ps)?;
+        let version = kv.read_value(flash, &key, None, 0, &mut [], at_ps)?;
         let value = vec![0; version.len_bytes() as usize];
         let bytes = value.len() + input.len();
-        let begun_ps = at_ps;
+        let begun_ps = *at_ps;
         let copying =
             Copying { program, input, steps_max, value, version, begun_ps, copied_bytes: 0, copies: 0 };
-        Ok(Self { key, taken_bytes, bytes, at_ps, state: State::Copying(copying) })
+        Ok(Self { key, taken_bytes, bytes, at_ps: begun_ps, state: State::Copying(copying) })
     }
 
     /// Modelled time at which its last read of the flash ended.
@@ -179,8 +179,9 @@ impl Copying {
         let at = self.copied_bytes;
         let (end, mut ended_ps) = (self.chunk_end(), self.begun_ps);
         let (known, into) = (Some(&self.version), &mut self.value[at..end]);
-        let version = kv.read_value(flash, key, known, at as u64, into, &mut ended_ps)?;
+        let version = kv.read_value(flash, key, known, at as u64, into, &mut ended_ps);
         *at_ps = ended_ps.max(*at_ps);
+        let version = version?;
         if version != self.version {
             self.begin_again(version, *at_ps)?;
             return Ok(self.value.is_empty());

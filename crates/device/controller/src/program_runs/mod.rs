@@ -94,6 +94,14 @@ impl ProgramRun {
         }
     }
 
+    /// Modelled time (ps) at which its last read of the flash ended.
+    pub fn at_ps(&self) -> u64 {
+        match &self.over {
+            RunOver::Ranges(_) => 0,
+            RunOver::Value { run, .. } => run.at_ps(),
+        }
+    }
+
     /// Bytes of its value, input and output.
     pub fn value_bytes(&self) -> usize {
         match &self.over {
@@ -194,20 +202,20 @@ impl ProgramRuns {
     pub fn fail_overdue(&mut self) {
         let Some(runner) = &self.runner else { return };
         for overdue in self.queue.take_overdue(runner.now_ns()) {
-            self.end(overdue.id, overdue.run.owner, Err(OVERDUE));
+            self.end(overdue.id, &overdue.run, Err(OVERDUE));
         }
     }
 
-    /// Notes how a program ended.
-    pub fn end(&mut self, id: RunId, owner: ControllerId, result: Result<[u32; 2], CommandError>) {
-        self.ended.push(Done { owner, work: ExternalWork::Program(id), result, text: None, at_ps: 0 });
+    /// Notes how a program ended. Its completion comes no earlier than its reads of the flash have ended.
+    pub fn end(&mut self, id: RunId, run: &ProgramRun, result: Result<[u32; 2], CommandError>) {
+        self.ended.push(done(id, run, result));
     }
 
-    /// The same of a program with an output, as far as its host takes that. Its reads of the flash ended at modelled time `at_ps`.
-    pub fn end_with(&mut self, id: RunId, owner: ControllerId, output: Output, at_ps: u64) {
+    /// The same of a program with an output, as far as its host takes that.
+    pub fn end_with(&mut self, id: RunId, run: &ProgramRun, output: Output) {
         let result = Ok([output.len_bytes, 0]);
-        self.outputs.keep(id, owner, output.bytes);
-        self.ended.push(Done { owner, work: ExternalWork::Program(id), result, text: None, at_ps });
+        self.outputs.keep(id, run.owner, output.bytes);
+        self.end(id, run, result);
     }
 
     /// The output of a program that has ended.
@@ -254,8 +262,7 @@ impl ProgramRuns {
         let Self { queue, ended, .. } = self;
         queue.remove_if(|queued| {
             let Some(error) = reason(&queued.run) else { return false };
-            let (owner, work) = (queued.run.owner, ExternalWork::Program(queued.id));
-            ended.push(Done { owner, work, result: Err(error), text: None, at_ps: 0 });
+            ended.push(done(queued.id, &queued.run, Err(error)));
             true
         });
         if self.has_ended() {
@@ -263,6 +270,10 @@ impl ProgramRuns {
             self.runner.iter().for_each(|runner| _ = runner.wake());
         }
     }
+}
+
+fn done(id: RunId, run: &ProgramRun, result: Result<[u32; 2], CommandError>) -> Done {
+    Done { owner: run.owner, work: ExternalWork::Program(id), result, text: None, at_ps: run.at_ps() }
 }
 
 const TOO_MANY: CommandError =

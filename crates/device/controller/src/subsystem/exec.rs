@@ -87,7 +87,7 @@ impl Subsystem {
         built_in.into_iter().chain(loaded)
     }
 
-    /// Begins a program over the value of a key, at modelled time `at_ps`, which moves on to where the reads end. One that does not end within
+    /// Begins a program over the value of a key, at modelled time `at_ps`, which moves on to where the reads of one that ends or fails have ended. One that does not end within
     /// a few microseconds goes on beside other commands.
     ///
     /// # Errors
@@ -128,14 +128,16 @@ impl Subsystem {
         at_ps: &mut u64,
     ) -> Result<(ValueRun, Option<Output>), CommandError> {
         let steps_max = self.options.program_steps_max;
-        let mut run = ValueRun::begin(self.key_values(nsid)?, program, request, steps_max, *at_ps)?;
+        let mut begun_ps = *at_ps;
+        let run = ValueRun::begin(self.key_values(nsid)?, program, request, steps_max, &mut begun_ps);
+        let mut run = run.inspect_err(|_| *at_ps = begun_ps)?;
         let steps = inline_steps.filter(|steps| run.chunk_steps() <= Some(*steps));
         let Some(steps) = steps else { return Ok((run, None)) };
-        let output = self.advance_over_value(owner, nsid, &mut run, steps)?;
-        if output.is_some() {
+        let output = self.advance_over_value(owner, nsid, &mut run, steps);
+        if !matches!(output, Ok(None)) {
             *at_ps = run.at_ps();
         }
-        Ok((run, output))
+        Ok((run, output?))
     }
 
     /// Copies a chunk of a value, and with the last one runs the program over it: about `steps` steps together, if its host still has the

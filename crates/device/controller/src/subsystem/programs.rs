@@ -25,8 +25,8 @@ enum Advanced {
     Pending,
     /// It returned a number.
     Value(u64),
-    /// It ran over a value, and has ended with this output. Its reads ended at this modelled time.
-    Output(Output, u64),
+    /// It ran over a value, and has ended with this output.
+    Output(Output),
 }
 
 impl Subsystem {
@@ -59,12 +59,13 @@ impl Subsystem {
 
     /// Runs a program for one time slice. It goes back to the run queue, or has ended.
     fn run_slice(&mut self, mut queued: QueuedRun) {
-        let (id, owner) = (queued.id, queued.run.owner);
-        match self.advance(&mut queued.run, self.programs.budget.steps()) {
+        let advanced = self.advance(&mut queued.run, self.programs.budget.steps());
+        let QueuedRun { id, run, .. } = &queued;
+        match advanced {
             Ok(Advanced::Pending) => self.programs.put_back(queued),
-            Ok(Advanced::Value(value)) => self.programs.end(id, owner, Ok(dwords(value))),
-            Ok(Advanced::Output(output, at_ps)) => self.programs.end_with(id, owner, output, at_ps),
-            Err(error) => self.programs.end(id, owner, Err(error)),
+            Ok(Advanced::Value(value)) => self.programs.end(*id, run, Ok(dwords(value))),
+            Ok(Advanced::Output(output)) => self.programs.end_with(*id, run, output),
+            Err(error) => self.programs.end(*id, run, Err(error)),
         }
     }
 
@@ -188,7 +189,7 @@ impl Subsystem {
             }),
             RunOver::Value { nsid, run } => {
                 let output = self.advance_over_value(owner, *nsid, run, steps)?;
-                Ok(output.map_or(Advanced::Pending, |output| Advanced::Output(output, run.at_ps())))
+                Ok(output.map_or(Advanced::Pending, Advanced::Output))
             }
         }
     }

@@ -113,8 +113,8 @@ mod sql {
             };
             *value = object.into();
             match no_result {
-                NoResult::NotReady => AtOnce::NotReady,
-                NoResult::Stopped => AtOnce::Stopped,
+                NoResult::NotCached => AtOnce::NotCached,
+                NoResult::Aborted => AtOnce::Aborted,
             }
         }
 

@@ -18,8 +18,12 @@ const TIME_MAX: Duration = Duration::from_micros(200);
 const MEMORY_BYTES: usize = 256 << 10;
 const RESULT_BYTES: usize = 64 << 10;
 
-/// A thread that had no processor for a while reaches the bound of time as well, but not each time.
+/// Failures in a row before attempts become rare. A thread without a processor reaches the limit of time as well, but not each time.
 const FAILURES_MAX: u32 = 4;
+
+/// The number of full runs between two attempts doubles with each failure up to 2 to this power: a query that fails for certain costs
+/// 1 attempt in 1024 full runs.
+const WAIT_MAX_LOG2: u32 = 10;
 
 /// Queries of small objects that were executed lately.
 #[derive(Debug)]
@@ -30,21 +34,23 @@ pub struct RecentQueries {
     kept: Mutex<Vec<Kept>>,
 }
 
-/// Why a query has no result that was executed lately.
+/// Why the cache of prepared queries gave no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoResult {
-    /// It is not kept ready, and took no time.
-    NotReady,
-    /// It reached its limit of time or memory, or failed.
-    Stopped,
+    /// No plan is cached for this text and object kind, or it failed lately; no time was spent.
+    NotCached,
+    /// The run reached its time or memory limit, or failed.
+    Aborted,
 }
 
 #[derive(Debug)]
 struct Kept {
     text: String,
     prepared: Box<Prepared>,
-    /// How often in a row it reached a bound or failed: with [`FAILURES_MAX`] it is not tried again here.
+    /// Failed attempts in a row.
     failures: u32,
+    /// Successful [full runs](Query::run) before the next attempt.
+    runs_to_wait: u32,
 }
 
 impl Default for RecentQueries {
@@ -66,18 +72,23 @@ impl RecentQueries {
     /// # Errors
     /// Why there is none. Whatever else becomes of the query is to be found out by [`Query::run`].
     pub fn run(&self, text: &str, object: &Bytes, format: Format) -> Result<Vec<u8>, NoResult> {
-        let mut kept = self.kept.try_lock().map_err(|_| NoResult::NotReady)?;
-        let at = kept.iter().rposition(|kept| kept.is_for(text, object)).ok_or(NoResult::NotReady)?;
+        let mut kept = self.kept.try_lock().map_err(|_| NoResult::NotCached)?;
+        let is_ready = |kept: &Kept| kept.runs_to_wait == 0 && kept.is_for(text, object);
+        // A query that waits keeps its place, so that others replace it.
+        let at = kept.iter().rposition(is_ready).ok_or(NoResult::NotCached)?;
         kept[at..].rotate_left(1);
-        let query = kept.last_mut().filter(|query| query.failures < FAILURES_MAX);
-        let query = query.ok_or(NoResult::NotReady)?;
+        let query = kept.last_mut().ok_or(NoResult::NotCached)?;
         let result = run(&mut query.prepared, object, format, &limits(self.time_max));
-        query.failures = if result.is_some() { 0 } else { query.failures + 1 };
-        result.ok_or(NoResult::Stopped)
+        query.note_attempt(result.is_some());
+        result.ok_or(NoResult::Aborted)
     }
 
-    /// Keeps a query that was executed on `object` ready, if such objects are small.
+    /// Keeps a query that was executed on `object` ready, if such objects are small. Call it after each successful [full run](Query::run): a
+    /// query that failed here is tried again after some.
     pub fn keep(&self, text: &str, query: &Query, object: &Bytes) {
+        if self.note_full_run(text, object) {
+            return;
+        }
         let Ok(prepared) = query.prepare(object, &limits(self.time_max)) else { return };
         if !prepared.is_of_small_objects() {
             return;
@@ -89,11 +100,26 @@ impl RecentQueries {
         if kept.len() == KEPT_MAX {
             kept.remove(0);
         }
-        kept.push(Kept { text: text.to_owned(), prepared: Box::new(prepared), failures: 0 });
+        let prepared = Box::new(prepared);
+        kept.push(Kept { text: text.to_owned(), prepared, failures: 0, runs_to_wait: 0 });
+    }
+
+    /// Whether the query is kept. It then waits for one run less.
+    fn note_full_run(&self, text: &str, object: &[u8]) -> bool {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let query = kept.iter_mut().find(|kept| kept.is_for(text, object));
+        query.map(|query| query.runs_to_wait = query.runs_to_wait.saturating_sub(1)).is_some()
     }
 }
 
 impl Kept {
+    fn note_attempt(&mut self, is_success: bool) {
+        self.failures = if is_success { 0 } else { self.failures.saturating_add(1) };
+        if let Some(excess) = self.failures.checked_sub(FAILURES_MAX) {
+            self.runs_to_wait = 1 << excess.min(WAIT_MAX_LOG2);
+        }
+    }
+
     fn is_for(&self, text: &str, object: &[u8]) -> bool {
         self.text == text && self.prepared.fits(object)
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use bytes::Bytes;
-use byway_compute::{Limits, Query, RecentQueries};
+use byway_compute::{Limits, NoResult, Query, RecentQueries};
 
 use common::{CSV, file};
 
@@ -38,8 +38,29 @@ fn plain(batch: &RecordBatch) -> Vec<u8> {
 fn kept(sql: &str, object: &Bytes) -> RecentQueries {
     // Longer than a test may have no processor.
     let recent = RecentQueries::with_time_max(Duration::from_secs(60));
-    recent.keep(sql, &Query::parse(sql, &Limits::default()).unwrap(), object);
+    keep(&recent, sql, object);
     recent
+}
+
+fn keep(recent: &RecentQueries, sql: &str, object: &Bytes) {
+    recent.keep(sql, &Query::parse(sql, &Limits::default()).unwrap(), object);
+}
+
+/// A file whose footer is sound, and whose one page is not.
+fn damaged() -> Bytes {
+    let mut file = numbers("x", &[1.0, 2.0]).to_vec();
+    file[4..40].fill(0xff);
+    file.into()
+}
+
+/// How many of `runs` over a damaged value were attempts, with a full run over another value after each.
+fn attempts(recent: &RecentQueries, runs: usize) -> usize {
+    let run = |_: &usize| {
+        let result = recent.run(SQL, &damaged(), CSV);
+        keep(recent, SQL, &numbers("x", &[1.0, 2.0]));
+        result == Err(NoResult::Aborted)
+    };
+    (0..runs).filter(run).count()
 }
 
 fn result(recent: &RecentQueries, sql: &str, object: &Bytes) -> Option<String> {
@@ -76,11 +97,9 @@ fn query_on_an_object_of_many_rows_is_not_kept() {
 #[test]
 fn query_that_fails_each_time_is_not_tried_again_and_does_no_harm_to_others() {
     let other = "SELECT min(x) FROM t";
-    let (sound, mut damaged) = (numbers("x", &[1.0, 2.0]), numbers("x", &[1.0, 2.0]).to_vec());
-    damaged[4..40].fill(0xff);
+    let (sound, damaged) = (numbers("x", &[1.0, 2.0]), damaged());
     let recent = kept(SQL, &sound);
-    recent.keep(other, &Query::parse(other, &Limits::default()).unwrap(), &sound);
-    let damaged = Bytes::from(damaged);
+    keep(&recent, other, &sound);
     for _ in 0..3 {
         assert_eq!(result(&recent, SQL, &damaged), None);
         assert_eq!(result(&recent, SQL, &sound).as_deref(), Some("1,2.0\n"));
@@ -91,12 +110,47 @@ fn query_that_fails_each_time_is_not_tried_again_and_does_no_harm_to_others() {
 }
 
 #[test]
+fn query_that_failed_is_tried_again_after_a_full_run() {
+    let sound = numbers("x", &[1.0, 2.0]);
+    let recent = kept(SQL, &sound);
+    for _ in 0..3 {
+        (0..4).for_each(|_| assert_eq!(recent.run(SQL, &damaged(), CSV), Err(NoResult::Aborted)));
+        assert_eq!(recent.run(SQL, &sound, CSV), Err(NoResult::NotCached));
+        keep(&recent, SQL, &sound);
+        assert_eq!(result(&recent, SQL, &sound).as_deref(), Some("1,2.0\n"));
+    }
+}
+
+#[test]
+fn query_that_fails_each_time_is_tried_ever_more_rarely() {
+    let recent = kept(SQL, &numbers("x", &[1.0, 2.0]));
+    let first = attempts(&recent, 4);
+    let (next, later) = (attempts(&recent, 2048), attempts(&recent, 4096));
+    assert!(first == 4 && next <= 12 && (3..=4).contains(&later), "{first} {next} {later}");
+}
+
+#[test]
+fn query_that_failed_does_not_keep_its_place() {
+    let sound = numbers("x", &[1.0, 2.0]);
+    let recent = kept(SQL, &sound);
+    (0..4).for_each(|_| assert_eq!(recent.run(SQL, &damaged(), CSV), Err(NoResult::Aborted)));
+    for number in 0..32 {
+        assert_eq!(recent.run(SQL, &sound, CSV), Err(NoResult::NotCached));
+        keep(&recent, &format!("SELECT max(x) + {number} FROM t"), &sound);
+    }
+    keep(&recent, SQL, &sound);
+    assert_eq!(result(&recent, SQL, &sound).as_deref(), Some("1,2.0\n"));
+    // Its failures are forgotten with it.
+    assert_eq!(attempts(&recent, 4), 4);
+}
+
+#[test]
 fn queries_used_last_are_kept() {
     let object = numbers("x", &[1.0, 2.0]);
     let sql = |number: usize| format!("SELECT max(x) + {number} FROM t");
     let recent = kept(&sql(0), &object);
     for number in 1..60 {
-        recent.keep(&sql(number), &Query::parse(&sql(number), &Limits::default()).unwrap(), &object);
+        keep(&recent, &sql(number), &object);
         assert_eq!(result(&recent, &sql(0), &object).as_deref(), Some("2.0\n"));
     }
     assert_eq!(result(&recent, &sql(1), &object), None);

@@ -54,15 +54,15 @@ pub struct ShortQuery<'a> {
     pub has_header: bool,
 }
 
-/// What became of a short query.
+/// Result of an attempt to run a short query under the run lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AtOnce {
-    /// Its result.
+    /// The query's result.
     Done(Vec<u8>),
-    /// It was not tried.
-    NotReady,
-    /// It was tried, and would have taken longer than other commands may wait, or failed.
-    Stopped,
+    /// No plan is cached for this text and object kind; no time was spent.
+    NotCached,
+    /// The run reached its time or memory limit, or failed.
+    Aborted,
 }
 
 /// Limits of an engine.
@@ -115,7 +115,7 @@ pub trait QueryEngine: Send + Sync {
     /// Executes a short query over `value`, if that takes no longer than other commands may wait. Else the query is
     /// [begun](Self::begin), and `value` is what it was.
     fn run_at_once(&mut self, _query: ShortQuery<'_>, _value: &mut Vec<u8>) -> AtOnce {
-        AtOnce::NotReady
+        AtOnce::NotCached
     }
 
     /// Begins query `id`.

@@ -139,8 +139,8 @@ impl QueryTable {
     fn run_at_once(&mut self, request: &mut QueryRequest) -> Option<Vec<u8>> {
         let (query, value) = request.as_short().filter(|_| self.at_once_left > 0)?;
         let result = match self.engine.run_at_once(query, value) {
-            AtOnce::NotReady => return None,
-            AtOnce::Stopped => None,
+            AtOnce::NotCached => return None,
+            AtOnce::Aborted => None,
             AtOnce::Done(result) => Some(result),
         };
         self.at_once_left -= 1;
@@ -339,8 +339,8 @@ mod tests {
         fn run_at_once(&mut self, query: ShortQuery<'_>, _: &mut Vec<u8>) -> AtOnce {
             match query.text {
                 "ready" => AtOnce::Done(Vec::new()),
-                "long" => AtOnce::Stopped,
-                _ => AtOnce::NotReady,
+                "long" => AtOnce::Aborted,
+                _ => AtOnce::NotCached,
             }
         }
 

@@ -77,7 +77,7 @@ pub trait QueryRunner: Send + Sync + fmt::Debug {
     /// Executes a short query over `value`, if that takes no longer than other commands may wait: the run lock is held. Else a thread
     /// executes it, and `value` is what it was.
     fn run_at_once(&self, _query: ShortQuery<'_>, _value: &mut Vec<u8>) -> AtOnce {
-        AtOnce::NotReady
+        AtOnce::NotCached
     }
 
     /// Executes a query to its end, on the calling thread.

@@ -169,7 +169,7 @@ fn write_numbers(batch: &RecordBatch, into: &mut Bounded) -> Result<(), ArrowErr
     for row in 0..batch.num_rows() {
         for (index, column) in columns.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
-            // A line that is empty is none.
+            // Write `""` for a lone NULL, as `arrow_csv` does: CSV readers skip empty lines.
             if is_alone && batch.column(index).is_null(row) {
                 into.write_all(b"\"\"")?;
             } else {

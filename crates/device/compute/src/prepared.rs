@@ -99,7 +99,9 @@ impl Prepared {
     ) -> Result<(u64, u64), QueryError> {
         let watch = Arc::new(Watch::new(*limits, cancellation.clone()));
         self.table.set_object(Arc::new(object.clone()), Arc::clone(&watch));
-        let rows = without_panic(|| run_plan(&self.table, &self.plan, &watch, format, give))?;
+        let rows = without_panic(|| run_plan(&self.table, &self.plan, &watch, format, give));
+        self.table.shrink();
+        let rows = rows?;
         Ok((rows, watch.read_bytes()))
     }
 }

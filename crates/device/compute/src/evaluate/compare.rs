@@ -62,22 +62,27 @@ fn with_one<T: Float>(op: CompareOp, rows: &PrimitiveArray<T>, one: &PrimitiveAr
         beside_nan::<T>(op, values)
     } else {
         let mut words = Vec::new();
-        beside_number(op, values, one, &mut words);
+        compare_to_number(op, values, one, &mut words);
         BooleanBuffer::new(Buffer::from_vec(words), 0, values.len())
     };
     BooleanArray::new(bits, rows.nulls().cloned())
 }
 
-/// Has `words` hold a bit for each of `values`: whether it compares so with `one`, which is no NaN. One comparison of the processor a
-/// value: what it says of a NaN is what is right of a NaN beside a number.
-pub(crate) fn beside_number<N: PartialOrd + Copy>(op: CompareOp, values: &[N], one: N, words: &mut Vec<u64>) {
+/// Sets bit *i* of `words` to `values[i] op one`. `one` is not NaN. NaN sorts above all numbers: `>` and `>=` are computed as the negation of
+/// `<=` and `<`, which are false for NaN.
+pub(crate) fn compare_to_number<N: PartialOrd + Copy>(
+    op: CompareOp,
+    values: &[N],
+    one: N,
+    words: &mut Vec<u64>,
+) {
     match op {
         CompareOp::Equal => collect_words(values, |value| value == one, words),
         CompareOp::NotEqual => collect_words(values, |value| value != one, words),
         CompareOp::Less => collect_words(values, |value| value < one, words),
         CompareOp::LessOrEqual => collect_words(values, |value| value <= one, words),
-        CompareOp::Greater => collect_other_words(values, |value| value <= one, words),
-        CompareOp::GreaterOrEqual => collect_other_words(values, |value| value < one, words),
+        CompareOp::Greater => collect_negated_words(values, |value| value <= one, words),
+        CompareOp::GreaterOrEqual => collect_negated_words(values, |value| value < one, words),
     }
 }
 
@@ -98,7 +103,7 @@ fn collect_words<N: Copy>(values: &[N], is: impl Fn(N) -> bool, words: &mut Vec<
 }
 
 /// A bit for each value that `is` not.
-fn collect_other_words<N: Copy>(values: &[N], is: impl Fn(N) -> bool, words: &mut Vec<u64>) {
+fn collect_negated_words<N: Copy>(values: &[N], is: impl Fn(N) -> bool, words: &mut Vec<u64>) {
     collect_words(values, |value| !is(value), words);
 }
 

@@ -13,7 +13,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Datum, RecordBatch, RecordBatch
 use arrow_schema::{ArrowError, DataType, Schema};
 use arrow_select::take::take;
 
-pub(crate) use self::compare::beside_number;
+pub(crate) use self::compare::compare_to_number;
 use crate::plan::Bound;
 use crate::sql::ArithmeticOp;
 

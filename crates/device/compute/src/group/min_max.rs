@@ -23,7 +23,7 @@ pub(crate) enum MinMax {
 }
 
 impl MinMax {
-    /// Keeps `value` in place of what is kept, if it is the one to keep of both.
+    /// Replaces `kept` by `value` if `value` is the new minimum or maximum.
     #[inline]
     pub fn offer<V: PartialOrd>(self, kept: &mut Option<V>, value: V) {
         if kept.as_ref().is_none_or(|kept| self.prefers(order(&value, kept))) {

@@ -34,6 +34,9 @@ use crate::plan::{Bound, Columns, Plan, STRICT, as_f64s};
 /// Rows that are evaluated at a time: a column of them fits in the first-level cache.
 const BATCH_ROWS: usize = 8192;
 
+/// Most memory for columns that a table keeps between queries.
+const POOL_MAX_BYTES: usize = 1 << 20;
+
 /// Most parts of an object.
 const PARTS_MAX: usize = 1 << 20;
 
@@ -53,7 +56,7 @@ pub(crate) struct Table {
 struct Chosen {
     /// Row groups that may hold rows of the result.
     row_groups: Vec<usize>,
-    /// How columns are read without the Parquet library; `None` where it alone reads one.
+    /// How columns are read without the `parquet` crate; `None` where one falls back to it.
     direct: Option<DirectPlan>,
 }
 
@@ -81,6 +84,11 @@ impl Table {
     pub fn set_object(&mut self, object: Arc<dyn Object>, watch: Arc<Watch>) {
         self.reader = ObjectReader::new(object, Arc::clone(&watch));
         self.watch = watch;
+    }
+
+    /// Frees memory that a longer object needed, before the table waits for the next.
+    pub fn shrink(&mut self) {
+        self.column_pool.shrink_to(POOL_MAX_BYTES);
     }
 
     /// The table for `plan`: with the columns that it reads as dictionaries, and what it chooses.

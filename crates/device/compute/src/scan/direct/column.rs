@@ -112,6 +112,14 @@ impl Column {
         (self.rows.count, self.rows.begin, self.rows.valid) = (0, None, None);
     }
 
+    /// Bytes of memory that the column has.
+    pub fn held_bytes(&self) -> usize {
+        let tables = [self.dictionary.as_ref(), self.recycled.as_ref(), Some(&self.plain)];
+        let tables: usize = tables.into_iter().flatten().map(PageValues::held_bytes).sum();
+        let output = self.output.as_ref().map_or(0, Buffer::capacity);
+        self.pages.held_bytes() + tables + self.rows.indices.capacity() * size_of::<u32>() + output
+    }
+
     /// Rows that are left of the page at hand, at least one.
     pub fn page_rows_left(&mut self) -> Result<usize, QueryError> {
         while self.page.rows_left == 0 {
@@ -156,7 +164,7 @@ impl Column {
         }
         self.pages.read_dictionary(start, header)?;
         let mut table = self.recycled.take().unwrap_or_else(|| PageValues::empty(self.stored));
-        table.read(self.pages.page(), Some(values))?;
+        table.read(self.pages.page(), values..=values)?;
         self.dictionary = Some(table);
         Ok(())
     }
@@ -181,7 +189,7 @@ impl Column {
         let parts = self.pages.read_rows(self.page.start, &header)?;
         let indices = match parts.encoding {
             ValueEncoding::Plain => {
-                self.plain.read(&self.pages.page()[parts.bytes], None)?;
+                self.plain.read(&self.pages.page()[parts.bytes], 0..=parts.rows)?;
                 Indices::Plain(0)
             }
             ValueEncoding::Dictionary => {

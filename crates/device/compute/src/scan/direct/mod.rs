@@ -23,7 +23,7 @@ use self::selection::Selection;
 pub(crate) use self::totals::Totals;
 use super::{Part, Table, all_hold};
 use crate::error::QueryError;
-use crate::evaluate::beside_number;
+use crate::evaluate::compare_to_number;
 use crate::sql::CompareOp;
 
 /// Most rows of a batch. Its columns and what is computed of them fit in the second-level cache.
@@ -40,6 +40,18 @@ impl ColumnPool {
 
     fn give(&self, columns: Vec<Column>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(columns);
+    }
+
+    /// Drops columns until the others have at most `bytes` of memory. For pools that stay between queries: the columns of a scan that goes on
+    /// are needed again, one set for each thread.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let mut left = bytes;
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).retain(|columns| {
+            let held = columns.iter().map(Column::held_bytes).fold(0, usize::saturating_add);
+            let is_kept = held <= left;
+            left -= if is_kept { held } else { 0 };
+            is_kept
+        });
     }
 }
 
@@ -70,7 +82,7 @@ enum DictionaryOutcomes {
 type ScanFlow = Result<ControlFlow<()>, QueryError>;
 
 impl<'t> Direct<'t> {
-    /// The scan of a part; `None` where a column is written in a way that the library alone reads.
+    /// The scan of a part; `None` where a column falls back to the `parquet` crate.
     pub fn new(table: &'t Table, plan: &'t DirectPlan, part: Part) -> Option<Self> {
         let row_group = table.metadata().row_group(part.row_group);
         let columns = plan.columns_of(row_group, &table.reader, table.column_pool.take())?;
@@ -196,15 +208,15 @@ impl FilterStage {
         Ok(true)
     }
 
-    /// Selects by comparisons of numbers that follow one another. False where they do not, or few of them are selected.
+    /// Selects by comparisons of contiguous numbers. False if they are not contiguous, or the selection is sparse.
     fn select_by_number(&self, columns: &[Column], selection: &mut Selection) -> bool {
         let [index] = self.columns_read.as_slice() else { return false };
         if self.comparisons.is_empty() || selection.is_sparse() {
             return false;
         }
         self.comparisons.iter().all(|comparison| match *comparison {
-            Comparison::Real(op, one) => select_beside(&columns[*index], op, one, selection),
-            Comparison::Integer(op, one) => select_beside::<i64>(&columns[*index], op, one, selection),
+            Comparison::Real(op, one) => select_by_comparison(&columns[*index], op, one, selection),
+            Comparison::Integer(op, one) => select_by_comparison::<i64>(&columns[*index], op, one, selection),
         })
     }
 
@@ -216,15 +228,15 @@ impl FilterStage {
     }
 }
 
-/// Selects rows whose number in `column` compares so with `one`. False where the numbers do not follow one another.
-fn select_beside<N: PartialOrd + Copy + 'static>(
+/// Selects rows for which `column op one` is true. False where the numbers are not contiguous.
+fn select_by_comparison<N: PartialOrd + Copy + 'static>(
     column: &Column,
     op: CompareOp,
     one: N,
     selection: &mut Selection,
 ) -> bool {
     let Some(values) = column.contiguous_numbers::<N>() else { return false };
-    selection.keep_by_bits(|words| beside_number(op, values, one, words));
+    selection.keep_by_bits(|words| compare_to_number(op, values, one, words));
     true
 }
 
@@ -239,6 +251,33 @@ mod tests {
     use crate::limits::{Cancellation, Limits, Watch};
     use crate::plan::Plan;
     use crate::sql::Query;
+
+    /// A file of one column of `rows` different numbers.
+    fn numbers(rows: i64) -> Bytes {
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+        let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
+        let mut file = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        file.into()
+    }
+
+    #[test]
+    fn pool_drops_columns_beyond_its_bound_and_keeps_others() {
+        for (rows, is_kept) in [(1000, true), (500_000, false)] {
+            let watch = Arc::new(Watch::new(Limits::default(), Cancellation::default()));
+            let query = Query::parse("SELECT a FROM t", &Limits::default()).unwrap();
+            let table = Table::open(Arc::new(numbers(rows)), watch).unwrap();
+            let plan = Plan::bind(&query, table.columns()).unwrap();
+            let mut table = table.prepared(&plan).unwrap();
+            let part = table.parts(usize::MAX).unwrap()[0];
+            let direct = Direct::new(&table, table.chosen.direct.as_ref().unwrap(), part).unwrap();
+            let _ = direct.scan(part, |_| Ok(ControlFlow::Continue(()))).unwrap();
+            table.column_pool.shrink_to(1 << 20);
+            assert_eq!(table.column_pool.take().is_some(), is_kept, "{rows} rows");
+        }
+    }
 
     #[test]
     fn columns_of_numbers_are_decoded_here_wherever_they_stand() {

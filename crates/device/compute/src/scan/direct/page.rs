@@ -19,7 +19,7 @@ pub(super) enum Codec {
 }
 
 impl Codec {
-    /// The codec; `None` for one that the library alone reads.
+    /// The codec; `None` for others, which the `parquet` crate reads.
     pub fn of(compression: Compression) -> Option<Self> {
         match compression {
             Compression::UNCOMPRESSED => Some(Self::None),
@@ -40,6 +40,8 @@ pub(super) enum ValueEncoding {
 /// Where the parts of a page of rows are in its bytes.
 #[derive(Debug)]
 pub(super) struct PageParts {
+    /// Rows, also those with NULL.
+    pub rows: usize,
     pub encoding: ValueEncoding,
     /// 1 for a row with a value, 0 for NULL; `None` where the column has no NULLs.
     pub definition_levels: Option<HybridDecoder>,
@@ -55,9 +57,9 @@ pub(super) struct PageReader {
     reader: ObjectReader,
     codec: Codec,
     is_optional: bool,
-    /// The page at hand, if it is stored as it is read.
+    /// Current page, if it is uncompressed: a slice of the object.
     stored: Option<Bytes>,
-    /// Else its bytes, and behind them what is left of longer ones.
+    /// Otherwise the decompressed page, in `..len_bytes`; bytes after that belong to earlier pages.
     buffer: Vec<u8>,
     len_bytes: usize,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
@@ -71,6 +73,11 @@ impl PageReader {
     /// Has it read pages of another row group, or of another object.
     pub fn restart(&mut self, reader: ObjectReader, codec: Codec) {
         (self.reader, self.codec, self.stored, self.len_bytes) = (reader, codec, None, 0);
+    }
+
+    /// Bytes of memory for pages.
+    pub fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
     }
 
     /// The page that was read last.
@@ -91,15 +98,15 @@ impl PageReader {
     /// Reads a page of rows.
     pub fn read_rows(&mut self, start: u64, header: &PageHeader) -> Result<PageParts, QueryError> {
         match header.kind {
-            PageKind::Data { encoding, levels, .. } => {
+            PageKind::Data { rows, encoding, levels } => {
                 self.read(start, header, 0, true)?;
                 let levels = self.is_optional.then(|| self.definition_levels_in_front(levels)).transpose()?;
                 let begin = levels.as_ref().map_or(0, |levels| levels.end);
-                self.parts(encoding, levels, begin)
+                self.parts(rows, encoding, levels, begin)
             }
-            PageKind::DataV2 { encoding, level_bytes, is_compressed, .. } => {
+            PageKind::DataV2 { rows, encoding, level_bytes, is_compressed } => {
                 self.read(start, header, level_bytes, is_compressed)?;
-                self.parts(encoding, self.is_optional.then_some(0..level_bytes), level_bytes)
+                self.parts(rows, encoding, self.is_optional.then_some(0..level_bytes), level_bytes)
             }
             PageKind::Dictionary { .. } | PageKind::Other => Err(damaged("a page of rows is none")),
         }
@@ -119,6 +126,7 @@ impl PageReader {
 
     fn parts(
         &self,
+        rows: usize,
         encoding: Encoding,
         levels: Option<Range<usize>>,
         begin: usize,
@@ -129,7 +137,7 @@ impl PageReader {
             _ => return Err(damaged("a page is not written as the footer says")),
         };
         let definition_levels = levels.map(|bytes| HybridDecoder::new(1, bytes)).transpose()?;
-        Ok(PageParts { encoding, definition_levels, bytes: begin..self.page().len() })
+        Ok(PageParts { rows, encoding, definition_levels, bytes: begin..self.page().len() })
     }
 
     /// Reads a page whose first `plain_bytes` are not compressed.

@@ -26,7 +26,7 @@ pub(in super::super) struct DirectPlan {
     pub(super) stages: Vec<FilterStage>,
     /// Whether a column is part of the batches, and not only of conditions.
     pub(super) is_output: Vec<bool>,
-    /// Of the batches.
+    /// Schema of the output batches.
     pub(super) schema: SchemaRef,
 }
 
@@ -62,7 +62,7 @@ pub(super) enum Comparison {
 
 impl DirectPlan {
     /// How `plan` reads an object, with its conditions by the columns that they read, in the order of their evaluation. `None` where a
-    /// column has a type that the library alone reads, or none is read.
+    /// column falls back to the `parquet` crate (unsupported type or encoding), or none is read.
     pub fn new(
         metadata: &ArrowReaderMetadata,
         plan: &Plan,
@@ -86,7 +86,7 @@ impl DirectPlan {
         Some(Self { stages: stages.collect(), columns, is_output, schema })
     }
 
-    /// The columns of a row group, from its first row on; `None` where one is written in a way that the library alone reads.
+    /// The columns of a row group, from its first row on; `None` where one falls back to the `parquet` crate (unsupported type or encoding).
     /// `old` are columns of this plan that are not needed any more.
     pub(super) fn columns_of(
         &self,
@@ -106,7 +106,7 @@ impl DirectPlan {
 }
 
 impl ColumnPlan {
-    /// Column `index` of the object, read as `read_as`; `None` where the library alone reads it.
+    /// Column `index` of the object, read as `read_as`; `None` where it falls back to the `parquet` crate (unsupported type or encoding).
     fn new(metadata: &ArrowReaderMetadata, index: usize, read_as: &DataType) -> Option<Self> {
         let data_type = decoded_as(metadata.schema().fields().get(index)?.data_type(), read_as)?;
         let schema = metadata.parquet_schema();
@@ -121,20 +121,20 @@ impl ColumnPlan {
     }
 
     fn begin(&self, chunk: &ColumnChunkMetaData, reader: &ObjectReader) -> Option<Column> {
-        let (codec, bytes) = place_of(chunk)?;
+        let (codec, bytes) = codec_and_range(chunk)?;
         let pages = PageReader::new(reader.clone(), codec, self.is_optional);
         Some(Column::new(pages, self.stored, self.data_type.clone(), bytes))
     }
 
     fn restart(&self, column: &mut Column, chunk: &ColumnChunkMetaData, reader: &ObjectReader) -> Option<()> {
-        let (codec, bytes) = place_of(chunk)?;
+        let (codec, bytes) = codec_and_range(chunk)?;
         column.restart(reader.clone(), codec, bytes);
         Some(())
     }
 }
 
-/// How the pages of a column are compressed, and where they are; `None` where the library alone reads them.
-fn place_of(chunk: &ColumnChunkMetaData) -> Option<(Codec, Range<u64>)> {
+/// Codec and byte range of a column's pages; `None` where they fall back to the `parquet` crate (unsupported type or encoding).
+fn codec_and_range(chunk: &ColumnChunkMetaData) -> Option<(Codec, Range<u64>)> {
     let codec = Codec::of(chunk.compression()).filter(|_| has_readable_encodings(chunk))?;
     let (start, bytes) = chunk.byte_range();
     Some((codec, start..start.checked_add(bytes)?))

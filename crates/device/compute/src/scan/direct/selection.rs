@@ -2,7 +2,7 @@
 
 use arrow_array::{Array, BooleanArray};
 
-/// Of so many rows, less than one is left.
+/// A selection is sparse if fewer than 1 row in 8 is left.
 const SPARSE_PART: usize = 8;
 
 /// Rows of a batch, ascending.

@@ -39,8 +39,8 @@ impl Totals {
         grouping.calls.iter().map(Total::new).collect::<Option<_>>().map(Self)
     }
 
-    /// Adds the rows of `part` that fulfil the plan's conditions. False, and nothing is added, where the Parquet library alone reads a
-    /// column of it.
+    /// Adds the rows of `part` that fulfil the plan's conditions. False, and nothing is added, where a column of it falls back to the
+    /// `parquet` crate.
     pub fn add(&mut self, table: &Table, part: Part) -> Result<bool, QueryError> {
         let plan = table.chosen.direct.as_ref();
         let Some(direct) = plan.and_then(|plan| Direct::new(table, plan, part)) else { return Ok(false) };

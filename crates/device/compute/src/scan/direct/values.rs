@@ -1,6 +1,7 @@
 //! Values of a dictionary, or of a page that is written without one.
 
 use std::any::Any;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_array::{
@@ -26,7 +27,7 @@ pub(super) enum StoredType {
 }
 
 impl StoredType {
-    /// How values of `read_as` are stored in a column of type `physical`; `None` where the library alone reads them.
+    /// How values of `read_as` are stored in a column of type `physical`; `None` for other types, which the `parquet` crate reads.
     pub fn of(physical: Physical, read_as: &DataType) -> Option<Self> {
         Some(match (physical, read_as) {
             (Physical::INT32, DataType::Int32 | DataType::Date32) => Self::Int32,
@@ -73,23 +74,33 @@ impl PageValues {
         }
     }
 
-    /// Takes the values of `bytes`, which are plain: `count` of them, or as many as there are.
-    pub fn read(&mut self, bytes: &[u8], count: Option<usize>) -> Result<(), QueryError> {
-        let (read, all) = match self {
-            Self::Int32(values) => numbers(values, bytes, i32::from_le_bytes),
-            Self::Int64(values) => numbers(values, bytes, i64::from_le_bytes),
-            Self::Decimal(values) => numbers(values, bytes, |bytes| i64::from(i32::from_le_bytes(bytes))),
-            Self::Float(values) => numbers(values, bytes, f32::from_le_bytes),
-            Self::Double(values) => numbers(values, bytes, f64::from_le_bytes),
+    /// Takes the values of `bytes`, which are plain.
+    ///
+    /// # Errors
+    /// Their number is not in `counts`.
+    pub fn read(&mut self, bytes: &[u8], counts: RangeInclusive<usize>) -> Result<(), QueryError> {
+        match self {
+            Self::Int32(values) => numbers(values, bytes, counts, i32::from_le_bytes),
+            Self::Int64(values) => numbers(values, bytes, counts, i64::from_le_bytes),
+            Self::Decimal(values) => numbers(values, bytes, counts, |n| i64::from(i32::from_le_bytes(n))),
+            Self::Float(values) => numbers(values, bytes, counts, f32::from_le_bytes),
+            Self::Double(values) => numbers(values, bytes, counts, f64::from_le_bytes),
             Self::Strings(values) => {
-                *values = Arc::new(strings(bytes)?);
-                (values.len(), true)
+                *values = Arc::new(strings(bytes, counts)?);
+                Ok(())
             }
-        };
-        if count.is_some_and(|count| read != count) || !all {
-            return Err(damaged("a page has not the values that it states"));
         }
-        Ok(())
+    }
+
+    /// Bytes of memory.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Self::Int32(values) => values.capacity() * size_of::<i32>(),
+            Self::Int64(values) | Self::Decimal(values) => values.capacity() * size_of::<i64>(),
+            Self::Float(values) => values.capacity() * size_of::<f32>(),
+            Self::Double(values) => values.capacity() * size_of::<f64>(),
+            Self::Strings(values) => values.get_array_memory_size(),
+        }
     }
 
     /// How many values there are.
@@ -147,22 +158,33 @@ fn wide(values: Vec<i64>, data_type: &DataType) -> ArrayRef {
     }
 }
 
-/// Reads numbers of `BYTES` bytes: how many there are, and whether they are all of `bytes`.
+fn wrong_count() -> QueryError {
+    damaged("a page has not the values that it states")
+}
+
+/// Reads numbers of `BYTES` bytes.
 fn numbers<N, const BYTES: usize>(
     values: &mut Vec<N>,
     bytes: &[u8],
+    counts: RangeInclusive<usize>,
     of: impl Fn([u8; BYTES]) -> N,
-) -> (usize, bool) {
+) -> Result<(), QueryError> {
     let (chunks, rest) = bytes.as_chunks::<BYTES>();
+    if !rest.is_empty() || !counts.contains(&chunks.len()) {
+        return Err(wrong_count());
+    }
     values.clear();
     values.extend(chunks.iter().map(|chunk| of(*chunk)));
-    (values.len(), rest.is_empty())
+    Ok(())
 }
 
 /// Strings that each follow their length.
-fn strings(mut bytes: &[u8]) -> Result<StringArray, QueryError> {
+fn strings(mut bytes: &[u8], counts: RangeInclusive<usize>) -> Result<StringArray, QueryError> {
     let (mut ends, mut text) = (vec![0], Vec::with_capacity(bytes.len()));
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
+        if ends.len() > *counts.end() {
+            return Err(wrong_count());
+        }
         let length = u32::from_le_bytes(*length) as usize;
         let (string, rest) =
             rest.split_at_checked(length).ok_or_else(|| damaged("a string ends behind its page"))?;
@@ -170,10 +192,32 @@ fn strings(mut bytes: &[u8]) -> Result<StringArray, QueryError> {
         ends.push(i32::try_from(text.len()).map_err(|_| damaged("a page has more than 2 GiB of strings"))?);
         bytes = rest;
     }
-    if !bytes.is_empty() {
-        return Err(damaged("a page has not the values that it states"));
+    if !bytes.is_empty() || !counts.contains(&(ends.len() - 1)) {
+        return Err(wrong_count());
     }
     let ends = OffsetBuffer::new(ScalarBuffer::from(ends));
     StringArray::try_new(ends, Buffer::from_vec(text), None)
         .map_err(|error| QueryError::Damaged(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_with_another_number_of_values_than_stated_is_refused() {
+        for (stored, value) in [
+            (StoredType::Int32, &[1; 4][..]),
+            (StoredType::Int32OfDecimal, &[1; 4]),
+            (StoredType::Double, &[1; 8]),
+            (StoredType::Strings, &[1, 0, 0, 0, b'a']),
+        ] {
+            let (mut values, page) = (PageValues::empty(stored), value.repeat(3));
+            for (counts, is_read) in [(0..=3, true), (3..=3, true), (0..=2, false), (4..=4, false)] {
+                assert_eq!(values.read(&page, counts).is_ok(), is_read, "{stored:?}");
+            }
+            assert!(values.read(&page[1..], 0..=3).is_err(), "{stored:?}");
+            assert!(values.held_bytes() >= 3, "{stored:?}");
+        }
+    }
 }

@@ -256,7 +256,7 @@ fn an_emulated_region_is_removed_once_no_program_is_served_from_it() {
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     let (code, said) = ended(&remove);
-    assert!(code == Some(2) && said.contains("programs of user"), "{said}");
+    assert!(code == Some(2) && said.contains("has running programs that map"), "{said}");
     drop((session, file));
     let (code, said) = ended(&remove);
     assert!(code == Some(0) && said.contains("the region is removed"), "{said}");

@@ -370,8 +370,8 @@ pub struct TdmRecover {
     /// Give back the room of logs that cannot be written back: their files are gone, or they are broken.
     #[arg(long)]
     pub forget: bool,
-    /// Then take emulated memory away, if nothing is left in it: its file in /dev/shm, and shared file tables. For after the last
-    /// daemon, as memory in /dev/shm is taken until then.
+    /// After recovery, remove the emulated region: its file in /dev/shm and the shared file tables. Skipped if a log is left. A killed
+    /// daemon leaves this memory allocated until the machine restarts.
     #[arg(long)]
     pub remove: bool,
     /// Print one JSON object.

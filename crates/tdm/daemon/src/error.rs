@@ -49,8 +49,9 @@ pub enum DaemonError {
     /// Slots of the region's table are damaged, so their logs' owners are unknown.
     #[error("what the region says of {} of its logs is damaged: `byway tdm recover` lists them", .0.len())]
     Damaged(Vec<u32>),
-    /// A region is not removed while a user's programs have it.
-    #[error("{} is not removed: programs of user {uid} still run that it served, or have logs in it; it can be once they end", path.display())]
+    /// A region is not removed while a user's programs use it.
+    #[error("region {} is not removed: user {uid} has running programs that map its file table, or logs that are not written back; \
+             end the programs, run `byway tdm recover`, then retry", path.display())]
     Used {
         /// The region's file.
         path: PathBuf,

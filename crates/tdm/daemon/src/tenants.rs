@@ -240,16 +240,16 @@ impl Tenants {
             self.opened.lock().extend(closed);
             return Ok(false);
         }
-        self.take_away(partition).inspect_err(|_| self.opened.lock().extend(closed))?;
+        self.remove_partition(partition).inspect_err(|_| self.opened.lock().extend(closed))?;
         Ok(true)
     }
 
     /// Removes a partition and its user's shared file table.
-    fn take_away(&self, partition: &PartitionName) -> Result<(), DaemonError> {
+    fn remove_partition(&self, partition: &PartitionName) -> Result<(), DaemonError> {
         let file_table = file_table_path(&self.options.file_tables, &self.place, partition.uid);
         match fs::remove_file(&file_table) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(DaemonError::system(file_table, "take it away")(error))
+                Err(DaemonError::system(file_table, "remove it")(error))
             }
             _ => Ok(self.region.give_back(partition)?),
         }
@@ -260,16 +260,25 @@ impl Tenants {
     /// # Errors
     /// [`DaemonError::Used`] if a log is left, or programs have a shared file table.
     pub(crate) fn remove(&self) -> Result<(), DaemonError> {
-        for partition in self.region.partitions()? {
-            let uid = partition.uid;
-            // A process that cannot be read, as the first of a container, is no reason to keep memory without a log.
-            if self.has_logs(uid)? || self.is_file_table_mapped(uid, &open_files_of(uid)?) {
-                return Err(DaemonError::Used { path: self.place.clone(), uid });
-            }
-            self.close(uid);
-            self.take_away(&partition)?;
+        let partitions = self.region.partitions()?;
+        // Check all before the first is removed, so that a refusal has removed nothing.
+        for PartitionName { uid, .. } in &partitions {
+            self.check_unused(*uid)?;
         }
-        fs::remove_file(&self.place).map_err(DaemonError::system(&self.place, "take it away"))
+        for partition in &partitions {
+            self.close(partition.uid);
+            self.remove_partition(partition)?;
+        }
+        fs::remove_file(&self.place).map_err(DaemonError::system(&self.place, "remove it"))
+    }
+
+    /// Refuses if a user has logs, or programs that map the shared file table.
+    fn check_unused(&self, uid: u32) -> Result<(), DaemonError> {
+        // Ignore processes whose /proc entry is unreadable (a container's init): no log is left, so nothing is lost.
+        match self.has_logs(uid)? || self.is_file_table_mapped(uid, &open_files_of(uid)?) {
+            true => Err(DaemonError::Used { path: self.place.clone(), uid }),
+            false => Ok(()),
+        }
     }
 
     fn close(&self, uid: u32) -> Option<Arc<Tenant>> {

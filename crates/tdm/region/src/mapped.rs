@@ -249,7 +249,7 @@ impl DeviceRegion for Mapped {
 
     fn give_back(&self, partition: &PartitionName) -> Result<(), RegionError> {
         let path = partition.path_beside(&self.path);
-        std::fs::remove_file(&path).map_err(RegionError::system(&path, "take it away"))
+        std::fs::remove_file(&path).map_err(RegionError::system(&path, "remove it"))
     }
 
     fn stats(&self) -> RegionStats {

@@ -30,7 +30,7 @@ pub fn run(args: &TdmRecover, out: &mut impl Write) -> Result<()> {
     let is_emulated = matches!(described.place, Place::Emu(_));
     ensure!(
         is_emulated || !args.remove,
-        "--remove takes emulated memory away, emu:NAME; {} is a device's",
+        "--remove applies to emulated regions (emu:NAME) only; {} is device memory",
         args.region.region
     );
     // Recovery has no socket.

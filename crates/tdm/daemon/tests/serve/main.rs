@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use byway_tdm_daemon::{
     Assignment, BootId, Daemon, DaemonError, Kind, Options, Outcome, SLOTS, SlotNumber, TABLE_BYTES, Table,
-    forget, recover,
+    forget, recover, remove,
 };
 use byway_tdm_engine::client::{Extent, Listed, OpenFile, Session, Wrote};
 use byway_tdm_engine::control::{Channel, Reply, Request};

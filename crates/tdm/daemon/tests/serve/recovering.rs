@@ -202,6 +202,29 @@ fn log_that_can_be_written_back_is_not_forgotten() {
 }
 
 #[test]
+fn refused_removal_of_a_region_removes_nothing() {
+    let place = Place::new();
+    let (path, _) = place.file("log");
+    left_by_another_boot(&place, &path);
+    std::fs::remove_file(&path).unwrap();
+    // Before it, another user's partition without logs.
+    let other = format!("region.slice-0-4096-{}", rustix::process::geteuid().as_raw() + 1);
+    std::fs::write(place.folder.path().join(other), []).unwrap();
+    let names = || {
+        let files = std::fs::read_dir(place.folder.path()).unwrap();
+        files.map(|file| file.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(recover(&place.options, false).unwrap()[0].outcome, Outcome::Missing);
+    let before = names();
+    let error = remove(&place.options).unwrap_err();
+    assert!(matches!(error, DaemonError::Used { .. }), "{error}");
+    assert_eq!(names(), before);
+    forget(&place.options, false).unwrap();
+    remove(&place.options).unwrap();
+    assert!(names().is_empty(), "{:?}", names());
+}
+
+#[test]
 fn removed_file_of_this_boot_is_synced_with_its_file_system() {
     let place = Place::new();
     let (path, _file) = place.file("log");

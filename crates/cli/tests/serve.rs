@@ -171,9 +171,20 @@ fn an_address_without_a_name_opens_the_only_subsystem_there() {
     said(&["kv", "put", &address, "0041", "A"]);
     assert_eq!(said(&["kv", "get", &format!("{address}?depth=4"), "0041"]), "A");
     said(&["perf", &address, "--rw", "randread", "--count", "10"]);
+    Server::begin(&["--ns", &address, "--tcp", "127.0.0.1:0", "--json"]).0.end("-TERM");
     server.end("-TERM");
     let error = refused(2, &["kv", "get", &address, "0041"]);
     assert!(error.contains("names no subsystem") && error.contains("no server listens at"), "{error}");
+}
+
+#[test]
+fn address_without_a_name_opens_although_its_discovery_port_does_not_answer() {
+    let image = Image::new(&["kv"]);
+    // An address of this host that no program listens at by itself.
+    let _silent = std::net::TcpListener::bind("127.8.0.10:8009").unwrap();
+    let (server, _) = Server::begin(&[text(&image.path()), "--tcp", "127.8.0.10:4420", "--json"]);
+    said(&["kv", "put", "tcp://127.8.0.10?timeout=3600", "0041", "A"]);
+    server.end("-TERM");
 }
 
 #[test]

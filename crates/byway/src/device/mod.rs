@@ -11,6 +11,8 @@ mod image;
 #[cfg(feature = "kernel")]
 mod kernel;
 mod kind;
+#[cfg(feature = "tcp")]
+mod nameless;
 pub(crate) mod namespaces;
 mod open;
 #[cfg(feature = "vfio")]
@@ -36,6 +38,8 @@ use crate::embedded;
 
 pub use chosen::{Chosen, PassedOver};
 pub use image::{is_image, uri_of};
+#[cfg(feature = "serve")]
+pub(crate) use open::resolved;
 pub use open::{open, open_address, open_to_read};
 pub use scan::{Found, FoundKind, scan};
 #[cfg(feature = "tcp")]

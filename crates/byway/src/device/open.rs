@@ -1,12 +1,14 @@
 //! Opening a device of any kind by its URI.
 
+use std::borrow::Cow;
+
 use byway_core::{Depth, Error, ErrorKind, Method, QueueOptions, Result};
 
 #[cfg(feature = "vfio")]
 use crate::device::pcie;
-#[cfg(feature = "tcp")]
-use crate::device::tcp;
 use crate::device::{Device, choose};
+#[cfg(feature = "tcp")]
+use crate::device::{nameless, tcp};
 #[cfg(feature = "embedded")]
 use crate::embedded;
 use crate::uri::{Address, BlockOptions, BlockPlace, shown};
@@ -20,9 +22,20 @@ use crate::uri::{Address, BlockOptions, BlockPlace, shown};
 /// A text that is no device, an option that cannot be honoured, a device that cannot be opened: one sentence says which
 /// and why, and what was tried.
 pub fn open(uri: &str) -> Result<Device> {
-    #[cfg(feature = "tcp")]
-    let uri = &*tcp::with_subsystem(uri)?;
+    let uri = &*resolved(uri)?;
     open_address(&uri.parse()?).map_err(|error| error.doing(format!("open {}", shown(uri))))
+}
+
+/// The URI that names the device of `uri` in full: `tcp://HOST` gets the name of the only subsystem there. Others stay as they are.
+///
+/// # Errors
+/// Discovery finds no subsystem, or several.
+pub(crate) fn resolved(uri: &str) -> Result<Cow<'_, str>> {
+    #[cfg(feature = "tcp")]
+    let uri = nameless::with_subsystem(uri)?;
+    #[cfg(not(feature = "tcp"))]
+    let uri = Cow::Borrowed(uri);
+    Ok(uri)
 }
 
 /// Opens the device at an address that is parsed already.
@@ -63,8 +76,7 @@ pub fn open_address(address: &Address) -> Result<Device> {
 /// # Errors
 /// As [`open`].
 pub fn open_to_read(uri: &str) -> Result<Device> {
-    #[cfg(feature = "tcp")]
-    let uri = &*tcp::with_subsystem(uri)?;
+    let uri = &*resolved(uri)?;
     match uri.parse()? {
         #[cfg(feature = "embedded")]
         Address::Embedded(_) => Ok(Device::of_embedded(embedded::open_to_read(uri)?)),

@@ -1,5 +1,6 @@
 //! Devices that are exported as namespaces: what a URI names, opened, and what hosts know it by.
 
+use std::borrow::Cow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use byway_link::ClockMode;
 use byway_local::{EngineEvents, ExportError, Handle, WatchedBy};
 use parking_lot::Mutex;
 
-use crate::device::open_address;
+use crate::device::{open_address, resolved};
 use crate::embedded::create::{DEFAULT_PROFILE, identity_of, profile_named, random_uuid};
 use crate::embedded::errors::{from_flash, from_subsystem};
 use crate::uri::{Address, BlockPlace, FlushMode, Options, Place};
@@ -109,8 +110,14 @@ pub(super) fn open_all(uris: &[String]) -> Result<Vec<Opened>> {
 
 /// Opens the device that `uri` names, which `alike` others before it named too.
 fn open_one(uri: &str, alike: usize) -> Result<Opened> {
-    let address: Address = uri.parse()?;
-    let identifier = identifier_of(&address, uri, alike)?;
+    let in_full = resolved(uri)?;
+    let address: Address = in_full.parse()?;
+    let named = match &in_full {
+        Cow::Borrowed(uri) => identifier_of(&address, uri, alike),
+        // Differs from the identifier of the URI with the name, which may be exported as well.
+        Cow::Owned(in_full) => identifier_of(&address, &format!("{uri} {in_full}"), alike),
+    };
+    let identifier = named?;
     let is_read_only = is_read_only(&address);
     let device = open_address(&address)?;
     let nsid = device.nvm_namespace(None)?.nsid;

@@ -46,4 +46,6 @@ pub use tables::BLOCK_OPTIONS;
 pub use tables::PCIE_OPTIONS;
 pub(crate) use tables::{IO_URING_CMD_OPTIONS, IO_URING_OPTIONS};
 #[cfg(feature = "tcp")]
+pub(crate) use tcp::{NamelessUri, service_of};
+#[cfg(feature = "tcp")]
 pub use {tables::TCP_OPTIONS, tcp::TcpUri};

@@ -65,11 +65,36 @@ fn without_name(address: &str, portals: &[Portal]) -> String {
 }
 
 /// The address of a portal, with its port where one is given.
-fn service_of((host, port): &Portal) -> String {
+pub(crate) fn service_of((host, port): &Portal) -> String {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     match port {
         Some(port) => format!("tcp://{host}:{port}"),
         None => format!("tcp://{host}"),
+    }
+}
+
+/// `tcp://HOST[:PORT]`: an address without the name of a subsystem.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NamelessUri {
+    pub host: String,
+    pub port: Option<u16>,
+    /// Discovery services to ask for the subsystem, in this order.
+    pub services: Vec<String>,
+}
+
+impl NamelessUri {
+    /// `None` for an address with a name, with several hosts, or of another kind. Options that discovery knows are passed to the services.
+    pub fn of(text: &str) -> Option<Self> {
+        let (address, query) = text.split_once('?').unwrap_or((text, ""));
+        let (mut portals, None) = parts_of(address).ok()? else { return None };
+        let (host, port) = portals.pop().filter(|_| portals.is_empty())?;
+        let known = pairs_of(query).ok()?.into_iter().filter(|(name, _)| DISCOVERY_OPTIONS.contains(name));
+        let options: Vec<String> = known.map(|(name, value)| format!("{name}={value}")).collect();
+        let options = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
+        let ports = port.map_or(vec![DISCOVERY_PORT, PORT], |port| vec![port]);
+        let service = |port| format!("{}{options}", service_of(&(host.clone(), Some(port))));
+        let services = ports.into_iter().map(service).collect();
+        Some(Self { host, port, services })
     }
 }
 
@@ -95,20 +120,6 @@ impl TcpUri {
         // It is asked once, and left.
         uri.options.keep_alive = Duration::ZERO;
         Ok(uri)
-    }
-
-    /// Discovery services to ask for the subsystem of `tcp://HOST[:PORT]`, which has no name; `None` for an address that has one, or
-    /// that has several hosts. Of the options those that discovery knows go with it.
-    pub(crate) fn services_of_nameless(text: &str) -> Option<Vec<String>> {
-        let (address, query) = text.split_once('?').unwrap_or((text, ""));
-        let (portals, None) = parts_of(address).ok()? else { return None };
-        let [(host, port)] = portals.as_slice() else { return None };
-        let known = pairs_of(query).ok()?.into_iter().filter(|(name, _)| DISCOVERY_OPTIONS.contains(name));
-        let options: Vec<String> = known.map(|(name, value)| format!("{name}={value}")).collect();
-        let options = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
-        let ports = port.map_or(vec![DISCOVERY_PORT, PORT], |port| vec![port]);
-        let service = |port| format!("{}{options}", service_of(&(host.clone(), Some(port))));
-        Some(ports.into_iter().map(service).collect())
     }
 
     fn set_all(&mut self, query: &str) -> Result<()> {
@@ -408,7 +419,7 @@ mod tests {
 
     #[test]
     fn address_without_a_name_says_where_discovery_is_asked() {
-        let services = |text: &str| TcpUri::services_of_nameless(text);
+        let services = |text: &str| NamelessUri::of(text).map(|nameless| nameless.services);
         assert_eq!(services("tcp://a").unwrap(), ["tcp://a:8009", "tcp://a:4420"]);
         assert_eq!(services("tcp://[::1]:5/?ns=2&hostnqn=h").unwrap(), ["tcp://[::1]:5?hostnqn=h"]);
         for other in ["tcp://a/nqn", "tcp://a,b", "disk.img", "embedded-ram:1M"] {

@@ -62,8 +62,10 @@ fn asked(args: &Dd) -> Result<Asked> {
 fn with_namespace(args: &Dd) -> Result<(String, String)> {
     let sides = [args.from.uri(), args.to.uri()];
     let Some(ns) = args.ns else { return Ok((sides[0].to_owned(), sides[1].to_owned())) };
-    let has_some =
-        |uri: &str| matches!(uri.parse(), Ok(Address::Embedded(_) | Address::Pcie(_) | Address::Tcp(_)));
+    // Without the name of a subsystem a TCP address does not parse.
+    let has_some = |uri: &str| {
+        uri.starts_with("tcp://") || matches!(uri.parse(), Ok(Address::Embedded(_) | Address::Pcie(_)))
+    };
     let of = |uri: &str| match has_some(uri) {
         true => byway::uri::with_options(uri, &format!("ns={ns}")),
         false => uri.to_owned(),

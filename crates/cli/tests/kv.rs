@@ -334,10 +334,10 @@ fn program_of_the_device_runs_over_a_value_and_its_output_is_printed() {
     for program in ["crc32c", "3", "0x3"] {
         assert_eq!(printed(&[program]).stdout, CRC, "{program}");
     }
-    let cut = printed(&["crc32c", "--output-bytes", "2"]);
+    let cut = printed(&["crc32c", "--max-output-bytes", "2"]);
     assert_eq!(cut.stdout, CRC[..2]);
     assert_eq!(cut.stderr, b"byway: the output has 8 bytes, of which 2 were taken\n");
-    let line = "{\"key\":\"key\",\"operation\":3,\"output_bytes\":8,\"output_hex\":\"839206e300000000\"}\n";
+    let line = "{\"key\":\"key\",\"program\":3,\"output_bytes\":8,\"output_hex\":\"839206e300000000\"}\n";
     assert_eq!(said(&["kv", "exec", &uri, "key", "crc32c", "--json"]), line);
     assert_eq!(
         said(&["kv", "exec", &uri, "--hex", "6b6579", "crc32c", "--json"]),
@@ -379,7 +379,7 @@ fn loaded_program_runs_over_a_value_by_its_number_with_an_input() {
         byway().args(["kv", "exec", &uri, "key", "0x4d", "--input", "-"]).write_stdin("+").assert();
     by_stdin.success().stdout("a+");
     let json = &json_lines(&said(&["kv", "exec", &uri, "key", "77", "--input", &input, "--json"]))[0];
-    assert_eq!((&json["operation"], &json["output"]), (&77.into(), &"a?".into()));
+    assert_eq!((&json["program"], &json["output"]), (&77.into(), &"a?".into()));
     let error = refused(2, &["kv", "exec", &uri, "key", &digest]);
     assert!(error.contains("the number that it was loaded with"), "{error}");
     let error = refused(2, &["kv", "exec", &uri, "key", "crc32c"]);
@@ -400,8 +400,8 @@ fn exec_that_cannot_be_done_says_why() {
         (&[&allowing, "key", "crc16"], &["crc16", "decompress"]),
         (&[&allowing, "key", "crc32c", "--input-hex", "1"], &["hexadecimal"]),
         (&[&allowing, "key", "crc32c", "--input", "/nonexistent"], &["/nonexistent"]),
-        (&[&allowing, "key", "crc32c", "--output-bytes", "2M"], &["more bytes of output"]),
-        (&[&allowing, "key", "crc32c", "--output-bytes", "17M"], &["at most 16M"]),
+        (&[&allowing, "key", "crc32c", "--max-output-bytes", "2M"], &["more bytes of output"]),
+        (&[&allowing, "key", "crc32c", "--max-output-bytes", "17M"], &["at most 16M"]),
     ] {
         let error = refused(2, &[&["kv", "exec"], args].concat());
         words.iter().for_each(|word| assert!(error.contains(word), "{args:?} said: {error}"));

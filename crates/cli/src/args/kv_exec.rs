@@ -16,7 +16,7 @@ Examples:
   byway kv exec 'disk.img?exec=1:crc32c' photo crc32c --json
   byway kv exec tcp://10.0.0.1 archive decompress --output archive.tar
   byway kv exec tcp://10.0.0.1 readings 77 --input conditions.bin
-  byway kv exec tcp://10.0.0.1 readings 0x4d --input-hex 2a00 --output-bytes 4K
+  byway kv exec tcp://10.0.0.1 readings 0x4d --input-hex 2a00 --max-output-bytes 4K
 
 Which programs may run over the values of a namespace is decided where its device is opened, by exec= in the URI of `byway serve` or of an \
 image. A checksum or a sum is an output of 8 bytes, the least significant first.
@@ -39,9 +39,9 @@ pub struct Exec {
     /// Write the output to a new file instead of standard output.
     #[arg(long, value_name = "PATH")]
     pub output: Option<PathBuf>,
-    /// Take at most so many bytes of the output, from its first one on, up to 16M.
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_output_bytes)]
-    pub output_bytes: u32,
+    /// Take at most so many bytes of the output, from its first one on, up to 1M.
+    #[arg(long = "max-output-bytes", value_name = "SIZE", default_value = "1M", value_parser = parse_output_bytes)]
+    pub output_max_bytes: u32,
     /// Print one JSON object; with --output it says what was written.
     #[arg(long)]
     pub json: bool,
@@ -55,7 +55,7 @@ fn parse_hex(text: &str) -> Result<Hex, String> {
     byway_console::records::parse_hex(text).map(Hex)
 }
 
-/// Most bytes of output: what one command moves.
+/// Most bytes of output: what one command moves. Byway's device takes 1 MiB.
 const OUTPUT_MAX_BYTES: u32 = 16 << 20;
 
 fn parse_output_bytes(text: &str) -> Result<u32, String> {

@@ -20,7 +20,7 @@ use crate::args;
 struct Ran<'a> {
     #[serde(flatten)]
     key: JsonRecord<'a>,
-    operation: u32,
+    program: u32,
     /// Length of the whole output.
     output_bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,14 +49,14 @@ pub fn run(exec: &args::Exec, out: &mut impl Write, interrupt: &Interrupt) -> Re
         (None, Some(path)) => files::read(path, interrupt)?,
         (None, None) => Vec::new(),
     };
-    let mut output = vec![0; exec.output_bytes as usize];
+    let mut output = vec![0; exec.output_max_bytes as usize];
     let output_bytes = output_of(exec, &key, &input, &mut output)?;
     output.truncate(output_bytes);
     if output.len() < output_bytes {
         note!("byway: the output has {output_bytes} bytes, of which {} were taken", output.len());
     }
     let key = JsonRecord::of_key(&key, exec.key.hex);
-    let ran = Ran { key, operation: exec.program, output_bytes, output: None, output_hex: None };
+    let ran = Ran { key, program: exec.program, output_bytes, output: None, output_hex: None };
     match &exec.output {
         Some(path) => {
             answer::write_file(path, &output)?;
@@ -73,7 +73,8 @@ fn output_of(exec: &args::Exec, key: &[u8], input: &[u8], output: &mut [u8]) -> 
     match ran {
         Err(error) if error.kind() == ErrorKind::KeyNotFound => Err(no_key(&exec.key.key).into()),
         Err(error) if error.nvme_status().is_some_and(|status| status.is(Status::INVALID_OPCODE)) => {
-            Err(error).context("exec= of the device's URI allows no program over these values")
+            Err(error)
+                .context("the namespace allows no programs: its server or image was opened without exec=")
         }
         ran => Ok(ran?),
     }

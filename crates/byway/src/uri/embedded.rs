@@ -299,7 +299,7 @@ impl Options {
             "upkeep" => self.upkeep_by = one_of(value, &UPKEEP)?,
             "compute" => self.compute_threads = Some(number(value)?),
             "exec" => self.exec_allowed = allow_lists(value)?,
-            "program-time" => self.program_time_max = seconds(value)?,
+            "program-time" => self.program_time_max = program_time(value)?,
             "ledger" => self.ledger = on_or_off(value)?,
             "sgl" => self.sgls = on_or_off(value)?,
             "flash" => self.flash_timing = on_or_off(value)?,
@@ -355,6 +355,11 @@ fn allow_lists(value: &str) -> Result<BTreeMap<u32, AllowList>> {
 const UPKEEP: [(&str, UpkeepBy); 3] =
     [("off", UpkeepBy::Off), ("idle", UpkeepBy::Idle), ("thread", UpkeepBy::Thread)];
 
+fn program_time(value: &str) -> Result<Duration> {
+    let time = seconds(value)?;
+    if time.is_zero() { Err(invalid("a program needs a second at least")) } else { Ok(time) }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -400,6 +405,7 @@ mod tests {
         assert!(error("embedded:a?transfer=dma").contains("dma"));
         assert!(error("embedded:a?ledger=yes").contains("expected on or off"));
         assert!(error("embedded:a?ns=1&ns=2").contains("twice"));
+        assert!(error("ram:64M?program-time=0").contains("a program needs a second at least"));
         assert!(error("embedded:a?tau=128").contains("policy=threshold"));
         assert!(error("/dev/sda").contains("expected embedded:PATH"));
         assert!(error("embedded:").contains("path"));

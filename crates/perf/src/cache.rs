@@ -33,7 +33,7 @@ impl Cache {
                 BlockPlace::Path(path) | BlockPlace::File(path) => Self::Buffered(path),
                 _ => Self::None,
             },
-            // An address of a host whose only subsystem discovery has found does not parse without it.
+            // `tcp://HOST` without an NQN does not parse here. TCP devices use no page cache of this host.
             _ => Self::None,
         }
     }

@@ -25,7 +25,7 @@ impl Scratch {
         Ok(copy)
     }
 
-    /// Whether it keeps none.
+    /// Whether no buffer is kept.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }

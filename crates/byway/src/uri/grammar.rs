@@ -75,7 +75,7 @@ pub(crate) fn number<T: TryFrom<u64>>(value: &str) -> Result<T> {
 }
 
 pub(crate) fn seconds(value: &str) -> Result<Duration> {
-    // Longer than a year is as good as for ever, and no clock is asked for more.
+    // u32 seconds (136 years) avoid overflow of deadlines.
     Ok(Duration::from_secs(u64::from(number::<u32>(value)?)))
 }
 

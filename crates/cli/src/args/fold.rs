@@ -1,4 +1,4 @@
-//! Lines of help that clap does not break, or would go on at the first column.
+//! Wraps help text at 80 columns with a hanging indent.
 
 /// Columns of a terminal, and of every line here.
 pub const COLUMNS: usize = 80;

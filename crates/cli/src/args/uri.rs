@@ -21,8 +21,8 @@ pub struct Names {
     pub json: bool,
 }
 
-/// Where explanations of names begin.
-const ABOUT: usize = 33;
+/// Column at which descriptions start.
+const DESCRIPTION_COLUMN: usize = 33;
 
 const INTRO: &str = "A command that works on a device takes its path or its URI, as its first argument. `byway uri DEVICE`, `byway info \
                      DEVICE` and --verbose say what a name is taken for.";
@@ -82,7 +82,7 @@ pub fn names_of_devices() -> String {
 
 /// A name and what it is, whose further lines begin below its first.
 fn line(name: &str, about: &str) -> String {
-    format!("\n{:ABOUT$}{}", format!("  {name}"), folded(about, ABOUT))
+    format!("\n{:DESCRIPTION_COLUMN$}{}", format!("  {name}"), folded(about, DESCRIPTION_COLUMN))
 }
 
 #[cfg(test)]

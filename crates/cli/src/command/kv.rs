@@ -58,10 +58,10 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
     }
 }
 
-/// The bytes of a key of the command line.
+/// Parses a key argument.
 ///
 /// # Errors
-/// Bytes that are none.
+/// Not 1 to 16 bytes, or malformed hexadecimal.
 pub(super) fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
     let bytes = key_of(&key.key, key.hex)?;
     checked_key(&bytes)?;

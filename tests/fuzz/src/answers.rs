@@ -105,8 +105,8 @@ impl QueryEngine for Answers {
 
     fn run_at_once(&mut self, query: ShortQuery<'_>, _: &mut Vec<u8>) -> AtOnce {
         match query.text.len() % 4 {
-            0 => AtOnce::NotReady,
-            2 => AtOnce::Stopped,
+            0 => AtOnce::NotCached,
+            2 => AtOnce::Aborted,
             _ => AtOnce::Done(result_of(query.text)),
         }
     }

@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn invalid_tcp_addresses_and_options_are_refused() {
-        for (address, discovery) in [("tcp://a", "tcp://a`"), ("tcp://[::1]:4420/", "tcp://[::1]`")] {
+        for (address, discovery) in [("tcp://a", "tcp://a`"), ("tcp://[::1]:4420/", "tcp://[::1]:4420`")] {
             let error = error(address);
             assert!(error.contains("the subsystem's name follows") && error.contains(discovery), "{error}");
         }

@@ -205,25 +205,36 @@ impl KvEngine {
             let part = &copy[from as usize..to as usize];
             return if part.is_empty() { Ok(()) } else { into(part, at_ps) };
         }
-        let sought = Sought { key, address: found.address, shape: found.shape };
-        self.log.read_sought(store, &sought, Wanted::part(from, to), Cause::Host, &mut into, at_ps)
+        self.read_located(store, key, found, Wanted::part(from, to), into, at_ps)
     }
 
-    /// Reads a further part of a value of which a part before was read, where it stands since: pages before this one are not read again.
+    /// Reads the next part of a value whose record has not moved since a part before was read: pages before this part are not read again.
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn read_further<S: PageStore, E: From<KvError>>(
+    pub fn read_next_part<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,
         key: &Key,
         found: &Located,
         part: Range<u64>,
-        mut into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
+        into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
         let len = u64::from(found.len());
         let wanted = Wanted { from: part.start.min(len), to: part.end.min(len), continues: true };
+        self.read_located(store, key, found, wanted, into, at_ps)
+    }
+
+    fn read_located<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        found: &Located,
+        wanted: Wanted,
+        mut into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<(), E> {
         let sought = Sought { key, address: found.address, shape: found.shape };
         self.log.read_sought(store, &sought, wanted, Cause::Host, &mut into, at_ps)
     }

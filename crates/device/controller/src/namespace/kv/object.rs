@@ -61,7 +61,7 @@ impl KvNamespace {
         };
         match known {
             Some(known) if at > 0 && *known == version => {
-                self.engine.read_further(flash, key, &found, part, put, at_ps)?;
+                self.engine.read_next_part(flash, key, &found, part, put, at_ps)?;
             }
             _ => self.engine.read(flash, key, &found, part, put, at_ps)?,
         }
